@@ -196,11 +196,6 @@ class KernelPlan:
         return (self.m, self.n, self.k)
 
     @property
-    def prologue_guard(self) -> bool:
-        """Whether there may be fewer slices than the prologue fills slots."""
-        return self.k.dynamic or self.k.tiles < self.body.stages - 1
-
-    @property
     def blocks(self) -> Expression:
         """Blocks of the one-dimensional grid, over the dynamic dimensions' names."""
 

@@ -16,7 +16,7 @@ __all__ = ["WARP", "Extent", "Operand", "Output"]
 WARP = 32
 """Threads of a warp."""
 
-_VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32", 2: "unsigned short"}
+_VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Operand:
     @property
     def vector_type(self) -> str:
         """C type of one copied vector."""
-        return _VECTOR_TYPES[self.vector_bytes]
+        return _VECTOR_TYPES.get(self.vector_bytes, self.dtype.name)
 
     @property
     def leading_symbol(self) -> str:
