@@ -1,0 +1,187 @@
+"""Facts about architectures and the GPUs that implement them.
+
+The facts live in ``configs/arch/*.yaml``, one file an architecture, each with its sources. A
+decision asks this module and never a device.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.resources import data_folder
+
+__all__ = ["Arch", "Gpu", "known_architectures", "load_arch", "parse_arch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU model.
+
+    Attributes:
+        name: as its vendor writes it.
+        sms: multiprocessors.
+        l2_mb: L2 cache, MB.
+        memory_gbs: memory bandwidth, GB/s.
+        clock_mhz: boost clock that the cost model reckons with, MHz.
+    """
+
+    name: str
+    sms: int
+    l2_mb: int
+    memory_gbs: int
+    clock_mhz: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """What the tree needs to know about a target.
+
+    Attributes:
+        name: ``sm_80``, the name the compilers take.
+        number: 80, compared as an integer.
+        suffix: ``""``, ``a`` or ``f`` as the user wrote it.
+        gpu: the GPU whose facts are used.
+        gpus: every GPU the file knows; the first is the default.
+        shared_per_block: largest dynamic shared memory of a block, bytes.
+        shared_per_sm: shared memory of a multiprocessor, bytes.
+        shared_reserved: bytes a block that the driver keeps for itself.
+        threads_per_sm: resident threads of a multiprocessor.
+        blocks_per_sm: resident blocks of a multiprocessor.
+        registers_per_sm: 32-bit registers of a multiprocessor.
+        mma_k: k of the m16n8 instruction for 16-bit types.
+        dtypes: operand types whose mma has hardware.
+        cp_async: whether global memory is copied to shared memory asynchronously.
+        mma_flops_per_clock: FLOP a multiprocessor does a clock through mma.sync, fp16 in,
+            fp32 sums.
+        min_ptx: oldest PTX version of the target, (major, minor).
+        note: a line for people when they ask for this target, or empty.
+    """
+
+    name: str
+    number: int
+    suffix: str
+    gpu: Gpu
+    gpus: tuple[Gpu, ...]
+    shared_per_block: int
+    shared_per_sm: int
+    shared_reserved: int
+    threads_per_sm: int
+    blocks_per_sm: int
+    registers_per_sm: int
+    mma_k: int
+    dtypes: tuple[str, ...]
+    cp_async: bool
+    mma_flops_per_clock: int
+    min_ptx: tuple[int, int]
+    note: str = ""
+
+
+_ALIASES = {121: 120, 103: 100}
+"""Targets served by the code of their nearest family, with a note."""
+
+
+def parse_arch(text: str) -> tuple[int, str]:
+    """(number, suffix) of ``sm_90a``, ``90a``, ``compute_80``, ``8.9`` or ``12.0``.
+
+    Raises:
+        InputError: not an architecture's name.
+    """
+    word = text.strip().lower()
+    match = re.fullmatch(r"(?:sm_?|compute_)?(?:(\d{2,3})|(\d{1,2})\.(\d))([af]?)", word)
+    if match is None:
+        known = ", ".join(known_architectures())
+        raise InputError(
+            f"arch = {text}: not an architecture; known: {known}"
+            f"{nearest(word, known_architectures())}"
+        )
+    whole, major, minor, suffix = match.groups()
+    return (int(whole) if whole else int(major) * 10 + int(minor)), suffix
+
+
+@cache
+def known_architectures() -> list[str]:
+    """Names of all architectures with a facts file, oldest first."""
+    names = (path.stem for path in (data_folder("configs") / "arch").glob("sm_*.yaml"))
+    return sorted(names, key=lambda name: int(name[3:]))
+
+
+@cache
+def _facts(number: int) -> dict[str, Any] | None:
+    path = data_folder("configs") / "arch" / f"sm_{number}.yaml"
+    if not path.is_file():
+        return None
+    import yaml  # noqa: PLC0415  costs milliseconds that --help need not pay
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    facts: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
+    return facts
+
+
+@cache
+def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
+    """The facts of an architecture.
+
+    Args:
+        text: the architecture, in any form `parse_arch` takes.
+        gpu: one of the file's GPUs (a part of its name will do); empty for the default.
+        sms: multiprocessor count in place of the GPU's; 0 keeps it.
+
+    Raises:
+        InputError: unknown architecture or GPU.
+    """
+    number, suffix = parse_arch(text)
+    served = _ALIASES.get(number, number)
+    facts = _facts(served)
+    if facts is None:
+        known = known_architectures()
+        raise InputError(
+            f"arch = {text}: no facts for sm_{number}; known: {', '.join(known)}"
+            f"{nearest(f'sm_{number}', known)}"
+        )
+    gpus = tuple(Gpu(**entry) for entry in facts["gpus"])
+    chosen = _choose_gpu(gpus, gpu, f"sm_{served}")
+    if sms:
+        chosen = replace(chosen, sms=sms)
+    notes = []
+    if served != number:
+        notes.append(f"sm_{number} is served by the code of sm_{served}, its nearest family")
+    if suffix == "" and "plain_note" in facts:
+        notes.append(facts["plain_note"])
+    if suffix:
+        notes.append(f"nothing here needs the suffix '{suffix}'; the code is plain sm_{served}")
+    return Arch(
+        name=f"sm_{served}",
+        number=served,
+        suffix=suffix,
+        gpu=chosen,
+        gpus=gpus,
+        shared_per_block=facts["shared_per_block_kb"] * 1024,
+        shared_per_sm=facts["shared_per_sm_kb"] * 1024,
+        shared_reserved=facts["shared_reserved_kb"] * 1024,
+        threads_per_sm=facts["threads_per_sm"],
+        blocks_per_sm=facts["blocks_per_sm"],
+        registers_per_sm=facts["registers_per_sm"],
+        mma_k=facts["mma_k"],
+        dtypes=tuple(facts["dtypes"]),
+        cp_async=facts["cp_async"],
+        mma_flops_per_clock=facts["mma_flops_per_clock"],
+        min_ptx=tuple(facts["min_ptx"]),
+        note="; ".join(notes),
+    )
+
+
+def _choose_gpu(gpus: tuple[Gpu, ...], wanted: str, arch: str) -> Gpu:
+    if not wanted:
+        return gpus[0]
+    for gpu in gpus:
+        if wanted.lower() in gpu.name.lower():
+            return gpu
+    known = [gpu.name for gpu in gpus]
+    raise InputError(
+        f"gpu = {wanted}: not a known {arch} GPU; known: {', '.join(known)}"
+        f"{nearest(wanted, known)}; or give --sms=COUNT"
+    )

@@ -1,0 +1,161 @@
+"""Question: how does each operand travel? Copy width, copy mechanism, and swizzle.
+
+The vector width is what strides and base alignment allow; the mechanism follows from the width
+and the architecture; the panel width is the widest that the tile and the copy loop admit.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Literal
+
+from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
+from deepgemm_codegen.plan import Extent, Operand
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.spec import Dim, GemmSpec
+
+__all__ = ["Travel", "output_vector", "place_operand", "travel_of"]
+
+CP_ASYNC_LEAST = 4
+"""cp.async copies 4, 8 or 16 bytes (PTX ISA)."""
+
+OUTPUT_VECTOR = 4
+"""Elements a lane stores at most: one 16-byte read of the fp32 slab."""
+
+
+class Travel(tuple[int, Literal["cp_async", "registers"], str]):
+    """(vector bytes, mechanism, what limited the width) of one operand; independent of tiles."""
+
+    __slots__ = ()
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes one thread copies at a time."""
+        return self[0]
+
+    @property
+    def mechanism(self) -> Literal["cp_async", "registers"]:
+        """How the bytes get to shared memory."""
+        return self[1]
+
+    @property
+    def limit(self) -> str:
+        """What kept the vector from being wider; empty at 16 bytes."""
+        return self[2]
+
+
+def _widest(dtype: DType, align: int, rows: Dim, leading: int, stride: int) -> tuple[int, str]:
+    """Widest vector in bytes that every row start allows, and what limits it.
+
+    Args:
+        dtype: element type.
+        align: base alignment, bytes.
+        rows: rows as stored; a single row has no stride to mind.
+        leading: elements from row to row, 0 when known only at run time.
+        stride: elements from batch to batch, 0 without a batch.
+    """
+    limits = [(align, f"base alignment of {align} bytes")]
+    if rows.dynamic or rows.size > 1:
+        if leading == 0:
+            limits.append((dtype.bytes, "leading dimension known only at run time"))
+        else:
+            limits.append((leading * dtype.bytes, f"leading dimension of {leading} elements"))
+    if stride:
+        limits.append((stride * dtype.bytes, f"batch stride of {stride} elements"))
+    width = CHUNK_BYTES
+    reason = ""
+    for value, why in limits:
+        common = gcd(width, value)
+        if common < width:
+            width, reason = common, why
+    return width, reason
+
+
+def travel_of(spec: GemmSpec, source: str, arch: Arch) -> Travel:
+    """How the caller's operand ``a`` or ``b`` reaches shared memory, whatever the tile."""
+    dtype: DType = getattr(spec, f"dtype_{source}")
+    rows, columns = spec.stored(source)
+    leading: int = getattr(spec, f"ld{source}")
+    stride = rows.size * leading if spec.batch > 1 else 0
+    width, reason = _widest(dtype, getattr(spec, f"align_{source}"), rows, leading, stride)
+    if arch.cp_async and width >= CP_ASYNC_LEAST:
+        return Travel((width, "cp_async", reason))
+    # A load into registers cannot be cut short, so its vectors must divide the row.
+    length = dtype.bytes if columns.dynamic else max(columns.size, 1) * dtype.bytes
+    whole = gcd(width, length)
+    if whole < width:
+        reason = f"row length of {columns} elements"
+    if not arch.cp_async:
+        return Travel((whole, "registers", reason))
+    return Travel((dtype.bytes, "registers", reason))
+
+
+def place_operand(
+    spec: GemmSpec,
+    role: Literal["a", "b"],
+    source: Literal["a", "b"],
+    travel: Travel,
+    extent_mn: Extent,
+    extent_k: Extent,
+    threads: int,
+) -> Operand | None:
+    """The operand in a given tile; None when no panel width serves it.
+
+    Args:
+        spec: the caller's spec.
+        role: which operand of the plan it becomes.
+        source: which operand of the caller's it is.
+        travel: from `travel_of`.
+        extent_mn: the plan's m (role a) or n (role b).
+        extent_k: the plan's k.
+        threads: threads of the block.
+    """
+    dtype: DType = getattr(spec, f"dtype_{source}")
+    # k is contiguous for an untransposed A (m x k) and for a transposed B (n x k).
+    k_major = (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
+    rows, columns = (extent_mn, extent_k) if k_major else (extent_k, extent_mn)
+    leading: int = getattr(spec, f"ld{source}")
+    swizzle = swizzle_bytes_for(columns.tile * dtype.bytes, threads * travel.vector_bytes)
+    if swizzle == 0:
+        return None
+    return Operand(
+        name=role,
+        source=source,
+        dtype=dtype,
+        major="k" if k_major else "mn",
+        leading=leading or None,
+        rows=rows,
+        columns=columns,
+        vector_bytes=travel.vector_bytes,
+        mechanism=travel.mechanism,
+        swizzle_bytes=swizzle,
+        threads=threads,
+    )
+
+
+def output_vector(spec: GemmSpec) -> int:
+    """Elements of D (and C) that one lane moves at a time: 4, 2 or 1.
+
+    A vector must divide the row, so that a row's end never cuts one, and every row of D and of C
+    must start on it.
+    """
+    rows, columns = spec.stored("d")
+    vector = OUTPUT_VECTOR
+    if columns.dynamic:
+        return 1
+    vector = gcd(vector, columns.size)
+    for letter, dtype in (("d", spec.dtype_d), ("c", spec.dtype_c)):
+        if dtype is None:
+            continue
+        leading: int = getattr(spec, f"ld{letter}")
+        stride = rows.size * leading if spec.batch > 1 else 0
+        align: int = getattr(spec, f"align_{letter}")
+        if rows.dynamic or rows.size > 1:
+            vector = gcd(vector, leading or 1)
+        if stride:
+            vector = gcd(vector, stride)
+        vector = gcd(vector, align // dtype.bytes)
+    return vector

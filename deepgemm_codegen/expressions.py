@@ -1,0 +1,91 @@
+"""Small integer expressions over the run-time dimensions.
+
+Launch sizes, strides and workspace sizes are built once as these values and printed to C, to
+JSON and evaluated in Python from the same object, so the three cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["CeilDiv", "Expression", "Number", "Product", "Variable", "ceildiv", "times"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant."""
+
+    value: int
+
+    def evaluate(self, _: Mapping[str, int]) -> int:
+        """The constant itself."""
+        return self.value
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A dimension or stride the kernel takes as an argument."""
+
+    name: str
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """The value bound to the name; KeyError when it is not bound."""
+        return values[self.name]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CeilDiv:
+    """Division by a positive constant, rounded up."""
+
+    value: Expression
+    divisor: int
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """ceil(value / divisor)."""
+        return -(-self.value.evaluate(values) // self.divisor)
+
+    def __str__(self) -> str:
+        return f"ceildiv({self.value}, {self.divisor})"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The product of two expressions."""
+
+    left: Expression
+    right: Expression
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """left * right."""
+        return self.left.evaluate(values) * self.right.evaluate(values)
+
+    def __str__(self) -> str:
+        return f"{self.left} * {self.right}"
+
+
+Expression = Number | Variable | CeilDiv | Product
+
+
+def ceildiv(value: Expression, divisor: int) -> Expression:
+    """ceil(value / divisor), folded when the value is constant."""
+    if isinstance(value, Number):
+        return Number(-(-value.value // divisor))
+    return CeilDiv(value, divisor)
+
+
+def times(left: Expression, right: Expression) -> Expression:
+    """left * right, folded where that is possible."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number(left.value * right.value)
+    if left == Number(1):
+        return right
+    if right == Number(1):
+        return left
+    return Product(left, right)

@@ -1,0 +1,100 @@
+"""How a tile lies in shared memory: panels, the XOR swizzle, and the epilogue's slab.
+
+One module holds these formulas. The planner sizes with them, the templates print the same
+expressions, and the tests check both against each other and against a bank-conflict count.
+
+A tile of ``rows`` rows of ``row_bytes`` bytes is cut into panels ``swizzle_bytes`` wide. Panel p
+holds its part of every row, one after the other, and starts at ``p * rows * swizzle_bytes``.
+Inside a panel the 16-byte chunk index is XORed with the row's position in an 8-row group, which
+is the pattern TMA and wgmma use for 128, 64 and 32 bytes (PTX ISA, "Shared memory swizzling").
+Sixteen-byte panels need none: eight rows fill the 32 banks once.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BANKS",
+    "CHUNK_BYTES",
+    "SWIZZLES",
+    "excess_wavefronts",
+    "slab_mask",
+    "swizzle",
+    "swizzle_bytes_for",
+    "swizzle_mask",
+    "tile_offset",
+]
+
+CHUNK_BYTES = 16
+"""What one lane of ldmatrix reads, and the widest cp.async."""
+
+BANKS = 32
+"""Shared-memory banks of 4 bytes."""
+
+SWIZZLES = (128, 64, 32, 16)
+"""Panel widths in bytes, the best first."""
+
+
+def swizzle_mask(swizzle_bytes: int) -> int:
+    """Address bits that the swizzle changes: 0x70, 0x30, 0x10 or none."""
+    return swizzle_bytes - CHUNK_BYTES
+
+
+def swizzle(offset: int, swizzle_bytes: int) -> int:
+    """The swizzled byte offset; an involution on every 8-row group of a panel."""
+    return offset ^ ((offset >> 3) & swizzle_mask(swizzle_bytes))
+
+
+def tile_offset(row: int, column_byte: int, rows: int, swizzle_bytes: int) -> int:
+    """Byte offset of (row, column byte) in a tile of ``rows`` rows."""
+    panel, within = divmod(column_byte, swizzle_bytes)
+    return panel * rows * swizzle_bytes + swizzle(row * swizzle_bytes + within, swizzle_bytes)
+
+
+def swizzle_bytes_for(row_bytes: int, pass_bytes: int) -> int:
+    """The widest panel for rows of ``row_bytes`` filled ``pass_bytes`` at a time.
+
+    A panel width must divide the row, and eight rows of it must divide one pass of the copy
+    loop, so that the swizzle phase of a thread is the same in every pass. Returns 0 if even
+    sixteen bytes do not satisfy both.
+    """
+    for width in SWIZZLES:
+        if row_bytes % width == 0 and pass_bytes % (8 * width) == 0:
+            return width
+    return 0
+
+
+def slab_mask(warp_n: int, row: int) -> int:
+    """XOR applied to the 16-byte chunk index of ``row`` in a warp's epilogue slab.
+
+    The slab holds 16 rows of ``warp_n`` fp32 values with no padding. Accumulator fragments write
+    8 bytes a lane (four rows to a half-warp), the store loop reads whole rows; with this mask
+    neither meets a bank twice.
+    """
+    chunks = warp_n * 4 // CHUNK_BYTES
+    if chunks % 8 == 0:
+        return (row & 3) << 1
+    if chunks % 8 == 4:
+        return row & 2
+    return 0
+
+
+def excess_wavefronts(addresses: list[int], width: int) -> int:
+    """Wavefronts beyond the least that one warp's shared access takes.
+
+    Args:
+        addresses: byte address of each active lane, lane order.
+        width: bytes a lane accesses (4, 8 or 16; narrower counts as 4).
+
+    Returns:
+        Sum over the access's natural groups of lanes (32, 16 or 8 lanes, so that a group moves
+        128 bytes) of (most distinct words in one bank - 1).
+    """
+    lanes = 128 // max(width, 4)
+    excess = 0
+    for first in range(0, len(addresses), lanes):
+        words: dict[int, set[int]] = {}
+        for address in addresses[first : first + lanes]:
+            for word in range(address // 4, (address + width - 1) // 4 + 1):
+                words.setdefault(word % BANKS, set()).add(word)
+        excess += max(map(len, words.values()), default=1) - 1
+    return excess

@@ -1,0 +1,39 @@
+"""Names of kernels: readable, C-safe, and never the same for two different specs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["kernel_name", "spec_digest"]
+
+_LABEL_LENGTH = 40
+"""Characters of a label kept in a name; the digest tells longer ones apart."""
+
+
+def spec_digest(spec: GemmSpec) -> str:
+    """Sixteen hexadecimal digits that stand for the whole spec, label included."""
+    return hashlib.sha256(str(spec).encode()).hexdigest()[:16]
+
+
+def kernel_name(spec: GemmSpec) -> str:
+    """The entry symbol and file stem of a spec's kernel.
+
+    A label is sanitised to ``[a-z0-9_]``; without one, types, layout and sizes are spelled out.
+    The digest of the whole spec ends the name, so that specs that differ only in an epilogue, a
+    stride, or in a label's punctuation or case get different names, also on a file system that
+    folds case.
+    """
+    if spec.label:
+        stem = re.sub(r"[^a-z0-9]+", "_", spec.label.lower()).strip("_")[:_LABEL_LENGTH]
+        stem = f"gemm_{stem}" if not stem[:1].isalpha() else stem
+    else:
+        sizes = "x".join(
+            f"dyn{dim.size}" if dim.dynamic else str(dim.size) for dim in (spec.m, spec.n, spec.k)
+        )
+        stem = f"gemm_{spec.dtype_a}_{spec.layout}_{sizes}"
+    return f"{stem}_{spec.arch.replace('.', '_')}_{spec_digest(spec)[:8]}"

@@ -1,0 +1,378 @@
+"""`GemmSpec`: what the user wants, validated and normalised.
+
+A spec says nothing about tiles; it is the whole input of the decision tree beside the
+architecture's facts. Flags, YAML and the text form use the same field names, read by the one
+table `FIELDS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
+from deepgemm_codegen.epilogue import EpilogueStep, parse_epilogue
+from deepgemm_codegen.errors import InputError, nearest
+
+__all__ = ["DEFAULT_DYNAMIC_MAX", "MAX_DIMENSION", "OVERRIDES", "Dim", "GemmSpec", "Overrides"]
+
+MAX_DIMENSION = 2**31 - 1
+"""Largest m, n, k, batch or leading dimension: what a 32-bit kernel argument holds."""
+
+DEFAULT_DYNAMIC_MAX = 4096
+"""A dynamic dimension without a maximum is planned for this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """One of m, n, k: fixed at generation time, or given at run time up to a maximum.
+
+    Attributes:
+        size: the fixed size, or the size that a dynamic dimension is planned for and must not
+            exceed at run time.
+        dynamic: whether the kernel takes the dimension as an argument.
+    """
+
+    size: int
+    dynamic: bool = False
+
+    def __str__(self) -> str:
+        return f"dynamic:{self.size}" if self.dynamic else str(self.size)
+
+    @classmethod
+    def parse(cls, text: str | int, name: str) -> Dim:
+        """Reads ``1024``, ``dynamic`` or ``dynamic:8192``.
+
+        Raises:
+            InputError: not a whole number, out of range, or zero for m and n. (k may be zero.)
+        """
+        word = str(text).strip()
+        dynamic = word == "dynamic" or word.startswith("dynamic:")
+        digits = word.partition(":")[2] if dynamic else word
+        if word == "dynamic":
+            return cls(DEFAULT_DYNAMIC_MAX, dynamic=True)
+        size = whole_number(digits, name, remedy="give a whole number, dynamic, or dynamic:MAX")
+        smallest = 0 if name == "k" and not dynamic else 1
+        check_range(size, name, smallest, MAX_DIMENSION)
+        return cls(size, dynamic)
+
+
+def whole_number(text: str | int, name: str, remedy: str = "give a whole number") -> int:
+    """`text` as an int; only plain decimal digits with an optional sign are accepted."""
+    word = str(text).strip()
+    body = word[1:] if word[:1] in "+-" else word
+    if isinstance(text, bool) or not (body.isascii() and body.isdigit()):
+        raise InputError(f"{name} = {text!s}: not a whole number; {remedy}")
+    return int(word)
+
+
+def check_range(value: int, name: str, low: int, high: int) -> None:
+    """Raises `InputError` unless ``low <= value <= high``."""
+    if value < low:
+        raise InputError(f"{name} = {value}: too small; the smallest is {low}")
+    if value > high:
+        raise InputError(f"{name} = {value}: too large; the largest is {high}")
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Choices the user makes in the tree's place; None leaves a choice to the tree.
+
+    An override filters the candidates before anything else is decided, so that ``stages=8``
+    moves the tile to one that fits eight stages. The field names are the plan's own.
+    """
+
+    tile_m: int | None = None
+    tile_n: int | None = None
+    tile_k: int | None = None
+    warps_m: int | None = None
+    warps_n: int | None = None
+    stages: int | None = None
+    min_blocks: int | None = None
+    raster_group: int | None = None
+
+    def items(self) -> list[tuple[str, int]]:
+        """The overrides that are set, in field order."""
+        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return [(name, value) for name, value in pairs if value is not None]
+
+
+OVERRIDES: dict[str, str] = {
+    "tile_m": "rows of D that a block computes",
+    "tile_n": "columns of D that a block computes",
+    "tile_k": "elements of k that one pipeline stage holds",
+    "warps_m": "warps of a block along m",
+    "warps_n": "warps of a block along n",
+    "stages": "pipeline stages in shared memory (prefetch depth + 1)",
+    "min_blocks": "resident blocks a multiprocessor that the register cap allows for",
+    "raster_group": "tile rows that consecutive blocks walk before the next columns",
+}
+"""Help text of every override, in the order flags and docs show them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmSpec:
+    """D = epilogue(alpha * A * B + beta * C), with A m x k, B k x n, C and D m x n.
+
+    The constructor validates and fills what was left open (leading dimensions, types), so two
+    specs that mean the same compare equal. ``str()`` gives a line that `from_text` reads back.
+
+    Attributes:
+        m, n, k: the dimensions; k may be 0.
+        batch: number of products; operands of one batch follow each other without a gap.
+        dtype_a, dtype_b: operand types.
+        dtype_c: type of C, or None when the kernel has no C (and no beta).
+        dtype_d: type of D.
+        dtype_acc: accumulator type.
+        layout: two letters, A then B: ``n`` row-major as written, ``t`` stored transposed.
+        layout_d: the letter of D and C.
+        lda, ldb, ldc, ldd: leading dimensions in elements; 0 where it equals a dynamic dimension.
+        align_a, align_b, align_c, align_d: guaranteed alignment of the base pointers, bytes.
+        epilogue: the steps in the order they run.
+        arch: target such as ``sm_80``.
+        gpu: a GPU of that architecture whose facts are used; empty for the default one.
+        sms: multiprocessor count that overrides the GPU's; 0 keeps it.
+        label: free text for people; it names the file and the kernel after sanitising.
+        overrides: choices made in the tree's place.
+
+    Raises:
+        InputError: any value that no kernel could serve, naming the value, limit and remedy.
+    """
+
+    m: Dim
+    n: Dim
+    k: Dim
+    dtype_a: DType
+    dtype_b: DType
+    dtype_d: DType
+    dtype_c: DType | None = None
+    dtype_acc: DType = FP32
+    batch: int = 1
+    layout: str = "nn"
+    layout_d: Literal["n", "t"] = "n"
+    lda: int = 0
+    ldb: int = 0
+    ldc: int = 0
+    ldd: int = 0
+    align_a: int = 16
+    align_b: int = 16
+    align_c: int = 16
+    align_d: int = 16
+    epilogue: tuple[EpilogueStep, ...] = ()
+    arch: str = "sm_80"
+    gpu: str = ""
+    sms: int = 0
+    label: str = ""
+    overrides: Overrides = field(default_factory=Overrides)
+
+    def __post_init__(self) -> None:
+        if self.layout not in ("nn", "nt", "tn", "tt"):
+            raise InputError(
+                f"layout = {self.layout}: unknown; A's letter then B's: nn, nt, tn or tt"
+            )
+        if self.layout_d not in ("n", "t"):
+            raise InputError(f"layout_d = {self.layout_d}: unknown; n (row-major) or t")
+        check_range(self.batch, "batch", 1, MAX_DIMENSION)
+        for name in ("m", "n"):
+            dim: Dim = getattr(self, name)
+            if dim.size == 0:
+                raise InputError(f"{name} = 0: nothing to compute; the smallest is 1")
+        self._check_types()
+        self._fill_leading_dimensions()
+        self._check_alignments()
+        for name, value in self.overrides.items():
+            check_range(value, name, 1, MAX_DIMENSION)
+
+    def _check_types(self) -> None:
+        for name in ("dtype_a", "dtype_b"):
+            dtype: DType = getattr(self, name)
+            if dtype.accumulator is None:
+                raise InputError(
+                    f"{name} = {dtype}: no kernel family multiplies {dtype} operands;"
+                    " give fp16 or bf16"
+                )
+        if self.dtype_a != self.dtype_b:
+            raise InputError(
+                f"dtype_a = {self.dtype_a}, dtype_b = {self.dtype_b}: the tensor cores multiply"
+                " operands of one type; give both the same"
+            )
+        if self.dtype_acc.name != self.dtype_a.accumulator:
+            raise InputError(
+                f"dtype_acc = {self.dtype_acc}: {self.dtype_a} products are summed in"
+                f" {self.dtype_a.accumulator}; give {self.dtype_a.accumulator} or leave it out"
+            )
+
+    def stored(self, operand: str) -> tuple[Dim, Dim]:
+        """(rows, contiguous length) of an operand as it lies in memory; ``operand`` is a..d."""
+        rows, columns, letter = {
+            "a": (self.m, self.k, self.layout[0]),
+            "b": (self.k, self.n, self.layout[1]),
+            "c": (self.m, self.n, self.layout_d),
+            "d": (self.m, self.n, self.layout_d),
+        }[operand]
+        return (columns, rows) if letter == "t" else (rows, columns)
+
+    def _fill_leading_dimensions(self) -> None:
+        for operand in "abcd":
+            name = f"ld{operand}"
+            given: int = getattr(self, name)
+            if operand == "c" and self.dtype_c is None:
+                if given:
+                    raise InputError(
+                        f"ldc = {given}: the kernel has no C; give dtype_c or leave ldc out"
+                    )
+                continue
+            _, length = self.stored(operand)
+            if given == 0:
+                object.__setattr__(self, name, 0 if length.dynamic else max(length.size, 1))
+            else:
+                check_range(given, name, max(length.size, 1), MAX_DIMENSION)
+
+    def _check_alignments(self) -> None:
+        for operand in "abcd":
+            name = f"align_{operand}"
+            given: int = getattr(self, name)
+            dtype: DType | None = getattr(self, f"dtype_{operand}")
+            least = dtype.bytes if dtype is not None else 1
+            if given & (given - 1) or not least <= given <= 4096:
+                raise InputError(
+                    f"{name} = {given}: give a power of two from {least} to 4096 (bytes)"
+                )
+
+    def __str__(self) -> str:
+        """The spec in one line, defaults left out; `from_text` reads it back."""
+        return " ".join(f"{name}={value}" for name, value in self.to_fields().items())
+
+    def to_fields(self) -> dict[str, str]:
+        """The text fields that differ from their defaults, in the order of `FIELDS`."""
+        texts: dict[str, str] = {"m": str(self.m), "n": str(self.n), "k": str(self.k)}
+        if self.batch != 1:
+            texts["batch"] = str(self.batch)
+        texts["dtype"] = str(self.dtype_a)
+        if self.dtype_c is not None:
+            texts["dtype_c"] = str(self.dtype_c)
+        if self.dtype_d != self.dtype_a:
+            texts["dtype_d"] = str(self.dtype_d)
+        if self.layout != "nn":
+            texts["layout"] = self.layout
+        if self.layout_d != "n":
+            texts["layout_d"] = self.layout_d
+        for operand in "abcd":
+            if operand == "c" and self.dtype_c is None:
+                continue
+            _, length = self.stored(operand)
+            leading = getattr(self, f"ld{operand}")
+            if leading and (length.dynamic or leading != max(length.size, 1)):
+                texts[f"ld{operand}"] = str(leading)
+        for operand in "abcd":
+            if getattr(self, f"align_{operand}") != 16:
+                texts[f"align_{operand}"] = str(getattr(self, f"align_{operand}"))
+        if self.epilogue:
+            texts["epilogue"] = ",".join(map(str, self.epilogue))
+        texts["arch"] = self.arch
+        for name in ("gpu", "label"):
+            if getattr(self, name):
+                texts[name] = _quote(getattr(self, name))
+        if self.sms:
+            texts["sms"] = str(self.sms)
+        texts.update((name, str(value)) for name, value in self.overrides.items())
+        return texts
+
+    @classmethod
+    def from_fields(cls, values: dict[str, Any]) -> GemmSpec:
+        """A spec from text fields (the keys of `FIELDS` and of `OVERRIDES`).
+
+        Raises:
+            InputError: an unknown or missing key, or a value its field refuses.
+        """
+        for key in values:
+            if key not in FIELDS and key not in OVERRIDES:
+                raise InputError(
+                    f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}"
+                )
+        for key in ("m", "n", "k"):
+            if key not in values:
+                raise InputError(f"{key} is missing; give --{key}=SIZE or --{key}=dynamic")
+        dtype = parse_dtype(str(values.get("dtype", "fp16")))
+
+        def type_of(key: str) -> DType:
+            return parse_dtype(str(values[key])) if key in values else dtype
+
+        def number(key: str, default: int) -> int:
+            if key not in values:
+                return default
+            value = whole_number(values[key], key)
+            smallest = 0 if key == "sms" else 1
+            check_range(value, key, smallest, MAX_DIMENSION)
+            return value
+
+        dtype_c = values.get("dtype_c")
+        dtype_d = type_of("dtype_d")
+        return cls(
+            m=Dim.parse(values["m"], "m"),
+            n=Dim.parse(values["n"], "n"),
+            k=Dim.parse(values["k"], "k"),
+            dtype_a=type_of("dtype_a"),
+            dtype_b=type_of("dtype_b"),
+            dtype_c=None if dtype_c in (None, "none") else parse_dtype(str(dtype_c)),
+            dtype_d=dtype_d,
+            dtype_acc=parse_dtype(str(values.get("dtype_acc", "fp32"))),
+            batch=number("batch", 1),
+            layout=str(values.get("layout", "nn")),
+            layout_d=values.get("layout_d", "n"),
+            **{f"ld{o}": number(f"ld{o}", 0) for o in "abcd"},
+            **{f"align_{o}": number(f"align_{o}", 16) for o in "abcd"},
+            epilogue=parse_epilogue(str(values.get("epilogue", "")), dtype_d),
+            arch=str(values.get("arch", "sm_80")),
+            gpu=str(values.get("gpu", "")),
+            sms=number("sms", 0),
+            label=str(values.get("label", "")),
+            overrides=Overrides(
+                **{key: whole_number(values[key], key) for key in OVERRIDES if key in values}
+            ),
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> GemmSpec:
+        """Reads the line that ``str()`` writes."""
+        import shlex  # noqa: PLC0415  only tests and tools read specs from text
+
+        pairs = [word.partition("=") for word in shlex.split(text)]
+        return cls.from_fields({key: value for key, _, value in pairs})
+
+
+def _quote(text: str) -> str:
+    """`text` as one shell word, so that a label with spaces round-trips."""
+    import shlex  # noqa: PLC0415
+
+    return shlex.quote(text)
+
+
+FIELDS: dict[str, str] = {
+    "m": "rows of A and D; SIZE, dynamic, or dynamic:MAX",
+    "n": "columns of B and D",
+    "k": "columns of A, rows of B; may be 0",
+    "batch": "number of products, operands one after the other",
+    "dtype": "type of A, B and D in one word: fp16 or bf16",
+    "dtype_a": "type of A",
+    "dtype_b": "type of B",
+    "dtype_c": "type of C; 'none' (the default) leaves C and beta out of the kernel",
+    "dtype_d": "type of D: fp16, bf16 or fp32",
+    "dtype_acc": "type that sums are kept in: fp32",
+    "layout": "A's letter then B's: n row-major as written, t stored transposed",
+    "layout_d": "letter of D and C",
+    "lda": "leading dimension of A in elements",
+    "ldb": "leading dimension of B in elements",
+    "ldc": "leading dimension of C in elements",
+    "ldd": "leading dimension of D in elements",
+    "align_a": "alignment in bytes that A's base pointer is promised to have",
+    "align_b": "alignment of B's base pointer",
+    "align_c": "alignment of C's base pointer",
+    "align_d": "alignment of D's base pointer",
+    "epilogue": "steps after the product, in order, such as bias,relu or bias:row:fp32",
+    "arch": "target architecture, such as sm_80",
+    "gpu": "a GPU of that architecture whose facts the tree uses",
+    "sms": "multiprocessor count that the tree uses",
+    "label": "free text that names the file and the kernel",
+}
+"""Help text of every spec field, in the order flags, YAML docs and ``str()`` use."""
