@@ -115,36 +115,53 @@ def _replace(target: str, data: bytes, mode: int | None) -> None:
     temporary = os.path.join(  # noqa: PTH118
         folder, f".{base[:32]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     )
-    descriptor, named = _open_temporary(folder, temporary)
     try:
-        try:
-            _write_all(descriptor, data)
-            if mode is not None:
-                with contextlib.suppress(PermissionError):  # some file systems have no modes
-                    os.fchmod(descriptor, mode)
-            if not named:
-                named = True
-                os.link(f"/proc/self/fd/{descriptor}", temporary, follow_symlinks=True)
-        finally:
-            os.close(descriptor)
+        if not _write_nameless(folder, temporary, data, mode):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            descriptor = os.open(temporary, flags, 0o666)
+            try:
+                _fill(descriptor, data, mode)
+            finally:
+                os.close(descriptor)
         os.replace(temporary, target)  # noqa: PTH105
     except BaseException:
-        if named:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
         raise
 
 
-def _open_temporary(folder: str, temporary: str) -> tuple[int, bool]:
-    """Opens a file for writing; tells whether it has a name yet.
+def _write_nameless(folder: str, temporary: str, data: bytes, mode: int | None) -> bool:
+    """Writes a file that gets its name when it is complete; tells whether the system can.
 
-    Linux can write a file that has no name until it is complete, so that even a kill in the
-    middle leaves nothing behind. Elsewhere the name comes first.
+    Only Linux can, on most file systems. There even a kill in the middle leaves nothing behind.
     """
-    nameless = getattr(os, "O_TMPFILE", 0)
-    if nameless and os.access("/proc/self/fd", os.X_OK):
-        # A file system without O_TMPFILE, or a cause that the named way reports better.
-        with contextlib.suppress(OSError):
-            return os.open(folder, os.O_WRONLY | nameless, 0o666), False
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-    return os.open(temporary, flags, 0o666), True
+    if not hasattr(os, "O_TMPFILE"):
+        return False
+    try:
+        descriptors = os.open("/proc/self/fd", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        try:
+            descriptor = os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
+        except OSError:
+            return False  # the caller's way gives the better error message, if it fails too
+        try:
+            _fill(descriptor, data, mode)
+            try:
+                # With a folder given, Python calls linkat(AT_SYMLINK_FOLLOW), which can do this.
+                os.link(str(descriptor), temporary, src_dir_fd=descriptors, follow_symlinks=True)
+            except OSError:
+                return False  # a sandbox with another idea of /proc
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(descriptors)
+    return True
+
+
+def _fill(descriptor: int, data: bytes, mode: int | None) -> None:
+    _write_all(descriptor, data)
+    if mode is not None:
+        with contextlib.suppress(PermissionError):  # some file systems have no modes
+            os.fchmod(descriptor, mode)

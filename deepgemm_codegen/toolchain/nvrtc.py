@@ -122,16 +122,18 @@ def _output(nvrtc: Any, program: Any, what: str) -> bytes:
     _check(nvrtc, status, f"nvrtcGet{what}Size")
     if not size:
         return b""
-    buffer = bytearray(size)
-    # The binding fills the buffer of a bytes object that it is handed; keep that private to here.
-    filled = bytes(buffer)
+    # The binding writes into the bytes object that it is handed. CPython shares one-byte objects
+    # between all their users, so take one byte more than is needed.
+    filled = bytes(size + 1)
     (status,) = getattr(nvrtc, f"nvrtcGet{what}")(program, filled)
     _check(nvrtc, status, f"nvrtcGet{what}")
-    return filled
+    return filled[:size]
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace").rstrip("\0").strip("\n") + "\n" if raw.strip(b"\0") else ""
+    return (
+        raw.decode("utf-8", "replace").rstrip("\0").strip("\n") + "\n" if raw.strip(b"\0") else ""
+    )
 
 
 def _check(nvrtc: Any, status: Any, call: str) -> None:

@@ -14,9 +14,7 @@ __all__ = ["ResourceUsage", "faults", "occupancy", "parse_resources", "without_s
 _FAULT = re.compile(r"\bC75\d\d\b")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for '(\w+)'")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
-_FRAME = re.compile(
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-)
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
@@ -88,6 +86,7 @@ def occupancy(
     threads_per_sm: int,
     shared_per_sm: int,
     blocks_per_sm: int,
+    barriers_per_sm: int | None = None,
     dynamic_shared: int = 0,
     reserved_shared: int = 1024,
     registers_per_block: int = 65536,
@@ -97,7 +96,8 @@ def occupancy(
     The arithmetic of NVIDIA's ``cuda_occupancy.h`` for sm_70 and newer: registers are given to
     warps in units of 256, from the warp's own quarter of the register file; shared memory comes
     in units of 128 bytes, with ``reserved_shared`` bytes a block for the driver (1 KB from sm_80
-    on, 0 before). ``shared_per_sm`` is in bytes; barriers (16 a block slot) never limit.
+    on, 0 before). ``shared_per_sm`` is in bytes. Barriers limit from sm_90 on: ``barriers_per_sm``
+    is twice the blocks on sm_90 and sm_100, once the blocks on sm_103 and newer.
     """
     warps = -(-threads // 32)
     limits = [blocks_per_sm, threads_per_sm // 32 // warps]
@@ -109,4 +109,6 @@ def occupancy(
     shared = -(-(resources.shared_bytes + dynamic_shared + reserved_shared) // 128) * 128
     if shared:
         limits.append(shared_per_sm // shared)
+    if barriers_per_sm is not None and resources.barriers:
+        limits.append(barriers_per_sm // resources.barriers)
     return min(limits)

@@ -51,9 +51,14 @@ def find_tool(name: str, env: Mapping[str, str] | None = None) -> Path:
 
 
 def run_tool(
-    tool: Path, arguments: list[str], *, stdin: bytes = b"", timeout_ms: int | None = None
+    tool: Path,
+    arguments: list[str],
+    *,
+    folder: str | None = None,
+    stdin: bytes = b"",
+    timeout_ms: int | None = None,
 ) -> tuple[bytes, str]:
-    """Runs ``tool`` in an empty folder of its own; returns its stdout and its stderr.
+    """Runs ``tool`` in ``folder``; returns its stdout and its stderr.
 
     Raises:
         ToolError: It failed; the message carries everything it printed.
@@ -65,7 +70,12 @@ def run_tool(
     limit = None if timeout_ms is None else timeout_ms / 1000
     try:
         done = subprocess.run(
-            [tool, *arguments], input=stdin, capture_output=True, timeout=limit, check=False
+            [tool, *arguments],
+            input=stdin,
+            capture_output=True,
+            cwd=folder,
+            timeout=limit,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise timed_out(f"{tool.name} did not finish", timeout_ms or 0) from error
@@ -75,10 +85,8 @@ def run_tool(
         ) from error
     stderr = done.stderr.decode("utf-8", "replace")
     if done.returncode:
-        printed = stderr + done.stdout.decode("utf-8", "replace")
-        raise ToolError(
-            f"{shown} failed with exit status {done.returncode}\n{printed or '(it printed nothing)'}"
-        )
+        printed = stderr + done.stdout.decode("utf-8", "replace") or "(it printed nothing)"
+        raise ToolError(f"{shown} failed with exit status {done.returncode}\n{printed}")
     return done.stdout, stderr
 
 
@@ -112,7 +120,6 @@ def disassemble(cubin: bytes, env: Mapping[str, str] | None = None) -> str:
 
     tool = find_tool("nvdisasm", env)
     with tempfile.TemporaryDirectory(prefix="deepgemm_codegen-") as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        out, _ = run_tool(tool, ["--print-code", str(path)])
+        (Path(folder) / "kernel.cubin").write_bytes(cubin)
+        out, _ = run_tool(tool, ["--print-code", "kernel.cubin"], folder=folder)
     return out.decode("utf-8", "replace")
