@@ -205,7 +205,7 @@ def text_of(plan: KernelPlan) -> Text:
         primitives=_primitives(plan),
         steps=tuple(_step_text(index, step) for index, step in enumerate(plan.epilogue)),
         step_kinds=tuple(dict.fromkeys(step.kind for step in plan.epilogue)),
-        signature=", ".join(p.declaration for p in plan.parameters),
+        signature=",\n    ".join(p.declaration for p in plan.parameters),
         arguments=", ".join(p.name for p in plan.parameters),
         alignments=_alignments(plan),
         refusals=_refusals(plan),
