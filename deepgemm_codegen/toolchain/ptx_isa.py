@@ -283,7 +283,7 @@ FORMS: tuple[tuple[Version, str], ...] = tuple(
 # Operands that ask for more than the instruction's name does; matched at a statement's start.
 OPERANDS: tuple[tuple[Version, str], ...] = (
     ((7, 1), r"mbarrier\.arrive\S*\s+_\s*,"),
-    ((7, 5), r"cp\.async\.c[ag]\.\S+\s+[^,]+,[^,]+,[^,]+,(?!\s*%?r?\d)"),  # a predicate
+    ((7, 5), r"cp\.async\.c[ag]\.\S+\s+[^,]+,[^,]+,[^,]+,(?!\s*%?(?:rd?)?\d)"),  # a predicate
     ((7, 8), r"mbarrier\.arrive\.\S+\s+[^,]+,\s*\[[^]]*\]\s*,"),  # an arrival count
     ((8, 8), r"(?:min|max)\.\S+\s+[^,]+,[^,]+,[^,]+,"),  # three inputs
 )
