@@ -7,9 +7,17 @@ with marks (`nodes`), nodes become fields (`tree`, `values`), fields become a `G
 
 from __future__ import annotations
 
+from typing import Any
+
 from deepgemm_codegen.specfile.problems import Problem, SpecFileError
 from deepgemm_codegen.specfile.reader import read, read_all
-from deepgemm_codegen.specfile.schema import schema
 from deepgemm_codegen.specfile.tree import MAX_KERNELS, SpecEntry
 
 __all__ = ["MAX_KERNELS", "Problem", "SpecEntry", "SpecFileError", "read", "read_all", "schema"]
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a kernel file; see `deepgemm_codegen.specfile.jsonschema`."""
+    from deepgemm_codegen.specfile.jsonschema import build_schema  # noqa: PLC0415  rarely asked for
+
+    return build_schema()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import InputError
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.specfile.nodes import Mark
 
-__all__ = ["Problem", "Sink", "SpecFileError", "printable"]
+__all__ = ["Problem", "Sink", "SpecFileError", "printable", "split_lines"]
 
 SHOWN_WITH_SOURCE = 10
 """Problems printed with their source line; those after it take one line each."""
@@ -22,6 +23,11 @@ SHOWN = 100
 
 SOURCE_WIDTH = 96
 """Characters of a source line that are printed; a longer line is cut round the problem."""
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines as YAML counts them."""
+    return re.split("\r\n|[\n\r\x85\u2028\u2029]", text)
 
 
 def printable(text: str) -> str:
@@ -118,18 +124,21 @@ class SpecFileError(InputError):
         return "\n".join(lines)
 
 
-@dataclass(slots=True)
 class Sink:
     """Collects the problems of one file.
 
     Attributes:
         file: the path as the caller gave it.
-        lines: the file's lines.
+        text: the file's text, once it is read.
     """
 
-    file: str
-    lines: list[str] = field(default_factory=list)
-    _found: dict[tuple[int, int, str], Problem] = field(default_factory=dict)
+    __slots__ = ("_found", "_lines", "file", "text")
+
+    def __init__(self, file: str, text: str = "") -> None:
+        self.file = file
+        self.text = text
+        self._lines: list[str] = []
+        self._found: dict[tuple[int, int, str], Problem] = {}
 
     def add(self, mark: Mark | None, message: str) -> None:
         """Adds a problem; one that stands there already (through a sweep) is not repeated."""
@@ -137,7 +146,9 @@ class Sink:
         message = printable(message)
         if (line, column, message) in self._found:
             return
-        source = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        if not self._lines:
+            self._lines = split_lines(self.text)
+        source = self._lines[line - 1] if 0 < line <= len(self._lines) else ""
         width = 1
         if mark:
             end = mark.end_column if mark.end_line == mark.line else len(source.rstrip())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.specfile.fields import NAME
-from deepgemm_codegen.specfile.nodes import Mark, compose, split_lines
-from deepgemm_codegen.specfile.problems import Problem, Sink, SpecFileError
+from deepgemm_codegen.specfile.nodes import Mark, compose
+from deepgemm_codegen.specfile.problems import Problem, Sink, SpecFileError, split_lines
 from deepgemm_codegen.specfile.tree import FileReader, SpecEntry
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _read_one(name: str, sink: Sink) -> list[tuple[SpecEntry, Mark]]:
     text = _load(name, sink)
     if text is None:
         return []
-    sink.lines = split_lines(text)
+    sink.text = text
     root = compose(text, sink)
     if root is None:
         if not sink:
@@ -100,7 +100,7 @@ def _load(name: str, sink: Sink) -> str | None:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
-        sink.lines = split_lines(data.decode("utf-8-sig", "replace"))
+        sink.text = data.decode("utf-8-sig", "replace")
         lines = split_lines(before)
         mark = Mark(len(lines) - 1, len(lines[-1]), len(lines) - 1, len(lines[-1]) + 1)
         byte = data[error.start]

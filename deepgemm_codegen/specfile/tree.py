@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -49,13 +49,15 @@ class SpecEntry:
         return f"{self.file}:{self.line}" if self.file else "command line"
 
 
-@dataclass(slots=True)
 class Layer:
     """The fields of ``defaults`` or of one kernel: single values, and axes to sweep."""
 
-    plain: dict[str, Given] = field(default_factory=dict)
-    axes: dict[str, list[Given]] = field(default_factory=dict)
-    sweep_mark: Mark | None = None
+    __slots__ = ("axes", "plain", "sweep_mark")
+
+    def __init__(self) -> None:
+        self.plain: dict[str, Given] = {}
+        self.axes: dict[str, list[Given]] = {}
+        self.sweep_mark: Mark | None = None
 
 
 class FileReader:

@@ -27,9 +27,8 @@ __all__ = ["Given", "convert", "describe", "yaml_flavour"]
 MAX_LENGTH = 200
 """Characters of one value."""
 
-_BOOLEAN = re.compile(r"(?i:yes|no|on|off|true|false)")
-_NULL = re.compile(r"(?:~|null|Null|NULL|)")
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_BOOLEANS = ("yes", "no", "on", "off", "true", "false")
+_NULLS = ("", "~", "null", "Null", "NULL")
 _NOT_WHOLE = "not a whole number"
 
 
@@ -56,9 +55,9 @@ def yaml_flavour(node: Scalar) -> str:
     """``null`` or ``boolean`` where other YAML readers would not see text, else empty."""
     if not node.plain:
         return ""
-    if _NULL.fullmatch(node.text):
+    if node.text in _NULLS:
         return "null"
-    return "boolean" if _BOOLEAN.fullmatch(node.text) else ""
+    return "boolean" if node.text.lower() in _BOOLEANS else ""
 
 
 def convert(name: str, node: Node, sink: Sink) -> Given:
@@ -111,9 +110,15 @@ def _list_hint(name: str, node: Node) -> str:
     return ""
 
 
+def _is_number(text: str) -> bool:
+    """Whether `text` is decimal digits with an optional sign and no leading zero."""
+    body = text[1:] if text[:1] in ("+", "-") else text
+    return body.isascii() and body.isdigit() and (body == "0" or body[0] != "0")
+
+
 def _digits(name: str, text: str, mark: Mark, wanted: str) -> str:
     """`text` when it is plain decimal digits; otherwise what to write instead."""
-    if _NUMBER.fullmatch(text):
+    if _is_number(text):
         return text
     remedy = _numeric_remedy(text) or f"{_NOT_WHOLE}; {wanted}"
     raise _RefusedError(mark, f"{name} = {_short(text)}: {remedy}")
@@ -185,7 +190,7 @@ def _dim(name: str, node: Node) -> str:
         return text
     if not text[:1].isdigit():
         close = nearest(word, ["dynamic"])
-        if close and not _NUMBER.fullmatch(text):
+        if close and not _is_number(text):
             raise _RefusedError(
                 node.mark, f"{name} = {_short(text)}: {_NOT_WHOLE}{close}; {wanted}"
             )

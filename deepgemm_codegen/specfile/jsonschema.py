@@ -8,12 +8,12 @@ from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.specfile.fields import CHOICES, GROUPS, HELP, NAME, bounds, kind_of
 
-__all__ = ["schema"]
+__all__ = ["build_schema"]
 
 _DIGITS = "^[-+]?(0|[1-9][0-9]*)$"
 
 
-def schema() -> dict[str, Any]:
+def build_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a kernel file, made from the table that the reader uses.
 
     An editor sees keys, kinds and ranges. What needs the spec's own rules (a leading dimension
