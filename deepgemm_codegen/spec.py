@@ -287,9 +287,7 @@ class GemmSpec:
         """
         for key in values:
             if key not in FIELDS and key not in OVERRIDES:
-                raise InputError(
-                    f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}"
-                )
+                raise InputError(f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}")
         for key in ("m", "n", "k"):
             if key not in values:
                 raise InputError(f"{key} is missing; give --{key}=SIZE or --{key}=dynamic")
