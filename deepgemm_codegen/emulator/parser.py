@@ -174,7 +174,8 @@ class _Parser:
             if found:
                 self.expect(",")
             line = self.advance().line  # .param or .reg
-            align, kind, pointer = 0, "", []
+            align, kind = 0, ""
+            pointer: list[str] = []
             while self.peek().kind == "directive":
                 word = self.advance().text
                 if word == ".align":
@@ -345,9 +346,7 @@ class _Parser:
         offset = 0
         extra: list[nodes.Operand] = []
         while not self.accept("]"):
-            if self.accept("+"):
-                offset += self.integer()
-            elif self.peek().text == "-":
+            if self.accept("+") or self.peek().text == "-":
                 offset += self.integer()
             else:
                 self.expect(",")

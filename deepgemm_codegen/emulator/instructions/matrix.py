@@ -48,7 +48,8 @@ def _emit_ldmatrix(emitter: Emitter, batch: list[Instruction]) -> None:
     known = {"sync", "aligned", "m8n8", f"x{count}", "trans", "shared", "shared::cta"}
     if first.opcode[-1] != "b16" or not words <= known or "m8n8" not in words or not count:
         raise emitter.fail(first, "unsupported modifier")
-    addresses, offsets, targets, bank = [], [], [], ""
+    addresses, offsets, bank = [], [], ""
+    targets: list[int] = []
     for ins in batch:
         target, address = ins.operands
         if not isinstance(address, nodes.Address):
@@ -126,7 +127,7 @@ def _whole_warps(context: Context, site: int, mask: Array) -> Array:
     """Warps (bool) whose lanes are all active; part of a warp is a finding."""
     warps = mask.reshape(-1, 32)
     whole: Array = warps.all(axis=1)
-    partial = warps.any(axis=1) & ~whole
+    partial: Array = warps.any(axis=1) & ~whole
     if partial.any():
         warp = int(np.flatnonzero(partial)[0])
         lane = warp * 32 + int(np.flatnonzero(warps[warp])[0])
