@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator.findings import Place
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from deepgemm_codegen.emulator.findings import Place
 
 __all__ = ["CostListener", "GlobalCost", "SharedCost"]
 

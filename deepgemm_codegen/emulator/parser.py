@@ -240,7 +240,7 @@ class _Parser:
             items.extend(self.statement())
         return nodes.Block(tuple(items), line)
 
-    def statement(self) -> list[nodes.Statement]:
+    def statement(self) -> list[nodes.Statement]:  # noqa: PLR0911  one return a kind
         token = self.peek()
         if token.kind == "end":
             raise PtxSyntaxError(token.line, "the text ends inside a function")

@@ -10,11 +10,11 @@ barrier), or when c is at most ``known[t, u]``, t's vector clock, which exists o
 met in smaller groups (``bar.warp.sync``). A kernel with full barriers only never leaves the first
 two rules: a check is then one gather and one comparison.
 
-A cell is as wide as the narrowest shared access of the kernel; as accesses are aligned, each covers
-whole cells, and the result is the same as with bytes.
+A cell is as wide as the narrowest shared access of the kernel; as accesses are aligned, each
+covers whole cells, and the result is the same as with bytes.
 
-An asynchronous copy owns its cells from issue to the issuing thread's wait: its write happens at the
-wait, but conflicting accesses must be ordered before the issue.
+An asynchronous copy owns its cells from issue to the issuing thread's wait: its write happens at
+the wait, but conflicting accesses must be ordered before the issue.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class RaceListener(Listener):
         if writer.max(initial=0) >= self.limit:
             poison = self._check_read(cells, ids, writer)
             if poison is not None and per > 1:
-                poison = poison.reshape(-1, per).any(axis=1)
+                poison = np.asarray(poison.reshape(-1, per).any(axis=1))
         self.reads.append(_Reads(cells, ids, self.now))
         return poison
 

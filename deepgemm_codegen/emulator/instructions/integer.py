@@ -234,7 +234,8 @@ def extract_bits(_: Context, value: Array, start: Array, length: Array) -> Array
         sign_at = np.clip(start.astype(np.int64) + length - 1, 0, bits - 1)
         sign = ((_shift_down(raw, sign_at) & 1) != 0) & (length != 0)
         field = np.where(sign, field | ~mask, field)
-        field = field.view(np.int64)
+        signed: Array = field.view(np.int64).astype(value.dtype)
+        return signed
     result: Array = field.astype(value.dtype)
     return result
 
@@ -261,7 +262,8 @@ def insert_bits(_: Context, low: Array, high: Array, start: Array, length: Array
     result = (moved & mask) | (high.astype(np.uint64) & ~mask)
     if bits == 32:
         result = result & np.uint64(0xFFFFFFFF)
-    return result.astype(low.dtype)
+    inserted: Array = result.astype(low.dtype)
+    return inserted
 
 
 @runtime

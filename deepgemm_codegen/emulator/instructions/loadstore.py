@@ -300,7 +300,7 @@ def _by_window(
         inside = left & (at >= np.uint64(window)) & (at < np.uint64(window + WINDOW_SIZE))
         if inside.any():
             result.append((name, where - np.uint64(window), inside))
-            left = left & ~inside  # noqa: PLR6104  the caller's mask stays as it is
+            left = left & ~inside
     if left.any():
         result.append(("global", where, left))
     return result

@@ -36,7 +36,7 @@ def _setp(emitter: Emitter, ins: Instruction) -> None:
         raise emitter.fail(ins, f"{compare} compares unsigned numbers")
     a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
     result = emitter.scratch("pred")
-    _compare(emitter, ins, compare, code, a, b, result)
+    _compare(emitter, ins, compare, (code, a, b, result))
     target = ins.operands[0]
     first, second = (
         (target.first, target.second) if isinstance(target, nodes.Pair) else (target, None)
@@ -58,8 +58,9 @@ def _setp(emitter: Emitter, ins: Instruction) -> None:
 
 
 def _compare(
-    emitter: Emitter, ins: Instruction, compare: str, code: str, a: str, b: str, out: str
+    emitter: Emitter, ins: Instruction, compare: str, operands: tuple[str, str, str, str]
 ) -> None:
+    code, a, b, out = operands
     floating = code[0] == "f"
     if compare in _UFUNC:
         emitter.line(f"{_UFUNC[compare]}({a}, {b}, {out})")
