@@ -271,7 +271,7 @@ def _round(total: Array, exponent: Array, to: str) -> Array:
     """
     value = np.ldexp(total.astype(np.float64), exponent)
     if to == "f16":
-        return value.astype(np.float16).astype(np.float32)
+        return value.astype(np.float16).astype(np.float32) + np.float32(0)  # a zero is +0
     magnitude = np.abs(value)
     small = (magnitude < 2.0**-126) & (total != 0)
     # Clearing float64's last 29 bits leaves 24: the cast is then exact.

@@ -66,12 +66,12 @@ def _compare(
         emitter.line(f"{_UFUNC[compare]}({a}, {b}, {out})")
         if floating and compare == "ne":
             # numpy's not_equal holds for NaN; PTX's ne is ordered.
-            emitter.line(f"{out} &= ~(isnan({a}) | isnan({b}))")
+            emitter.line(f"logical_and({out}, ~(isnan({a}) | isnan({b})), {out})")
     elif floating and compare in _UNORDERED:
         opposite = _UNORDERED[compare]
         if opposite == "ne":
             emitter.line(f"equal({a}, {b}, {out})")
-            emitter.line(f"{out} |= isnan({a}) | isnan({b})")
+            emitter.line(f"logical_or({out}, isnan({a}) | isnan({b}), {out})")
         else:
             emitter.line(f"{_UFUNC[opposite]}({a}, {b}, {out})")
             emitter.line(f"logical_not({out}, {out})")
