@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.pipeline import shared_bytes
 from deepgemm_codegen.decide.registers import (
     accumulators_of,
+    operand_registers,
     register_cap,
     register_estimate,
-    staged_registers,
 )
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
 from deepgemm_codegen.plan import WARP
@@ -143,8 +143,9 @@ def violations(
     size = problem.element_bytes
     needed = shared_bytes(tile_m, tile_n, tile_k, choice.warps_m, choice.stages, size)
     estimate = register_estimate(tile_m, tile_n, choice.warps_m, choice.warps_n)
-    if problem.staged:
-        estimate += staged_registers(problem, tile_m, tile_n, tile_k, threads)
+    estimate += operand_registers(
+        problem, tile_m, tile_n, tile_k, choice.warps_m, choice.warps_n
+    )
     a_row = (tile_k if problem.a_k_major else tile_m) * size
     b_row = (tile_k if problem.b_k_major else tile_n) * size
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)

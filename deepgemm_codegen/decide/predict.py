@@ -24,6 +24,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.pipeline import useful_stages
+from deepgemm_codegen.decide.registers import SCHEDULERS
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import WARP
@@ -37,9 +38,6 @@ __all__ = ["Prediction", "predict"]
 
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
-
-SCHEDULERS = 4
-"""Warp schedulers of a multiprocessor, each with its own tensor core."""
 
 SYNC = 80
 """Clocks a slice that one warp a scheduler loses to the wait and the barrier."""
