@@ -80,7 +80,8 @@ class Prediction(NamedTuple):
         waves: waves of blocks, the last one counted by its share.
         slices: slices of k.
         l2_bytes: bytes of A and B that cross from the L2.
-        dram_bytes: bytes of A and B from device memory, and of C and D.
+        operand_bytes: bytes of A and B from device memory.
+        dram_bytes: the same with C and D.
         parts: clocks a slice of a full wave by what takes them (see the module's docstring).
         bound: the longest part, or ``launch and latency`` where those outweigh it.
     """
@@ -91,6 +92,7 @@ class Prediction(NamedTuple):
     waves: float
     slices: int
     l2_bytes: float
+    operand_bytes: float
     dram_bytes: float
     parts: dict[str, float]
     bound: str
@@ -285,6 +287,7 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
         waves=tiles / per_wave,
         slices=slices,
         l2_bytes=flow * machine.l2_rate * tiles * problem.k,
+        operand_bytes=dram_bytes,
         dram_bytes=dram_bytes + output_bytes(problem),
         parts=parts,
         bound=bound,

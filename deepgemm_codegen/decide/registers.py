@@ -29,10 +29,10 @@ SCHEDULERS = 4
 REGISTER_UNIT = 8
 """Registers are handed out to a warp in units of 8 a thread."""
 
-ADDRESSING = 32
+ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
 
-STAGED = 8
+STAGED = 12
 """The same for one operand that is copied through registers."""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide import constraints
 from deepgemm_codegen.decide.assemble import Choice
-from deepgemm_codegen.decide.pipeline import STAGES, TILE_KS, deepest, slab_bytes, useful_stages
+from deepgemm_codegen.decide.pipeline import deepest, slab_bytes, useful_stages
 from deepgemm_codegen.decide.predict import (
     FRAGMENT_FINISH,
     OVERLAP,
@@ -28,10 +28,9 @@ from deepgemm_codegen.decide.predict import (
     roofline,
     slice_loss,
 )
-from deepgemm_codegen.decide.registers import MIN_BLOCKS, SCHEDULERS, operand_registers
-from deepgemm_codegen.decide.schedule import RASTER_GROUPS, best_raster, compulsory_bytes
-from deepgemm_codegen.decide.tile import TILE_MS, TILE_NS
-from deepgemm_codegen.decide.warps import WARP_LAYOUTS, Layout, tile_table
+from deepgemm_codegen.decide.registers import SCHEDULERS, operand_registers
+from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes
+from deepgemm_codegen.decide.warps import Layout, tile_table
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import WARP
 
@@ -39,50 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.menu import Menu
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["MENU", "Found", "Menu", "cost", "menu_for", "search"]
+__all__ = ["Found", "cost", "search"]
+
+STEPS = 100
+"""Steps of cost in the roofline."""
 
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
-
-
-LEAST_REACH = 32
-"""Tiles up to here are tried for the smallest problem too: narrow copies need several warps."""
-
-
-class Menu(NamedTuple):
-    """The values that each question may be answered with, preferred first.
-
-    An override leaves one value of its own; the search for a rival leaves the winner's out.
-    """
-
-    tile_m: tuple[int, ...] = TILE_MS
-    tile_n: tuple[int, ...] = TILE_NS
-    tile_k: tuple[int, ...] = TILE_KS
-    warps: tuple[tuple[int, int], ...] = WARP_LAYOUTS
-    stages: tuple[int, ...] = STAGES
-    min_blocks: tuple[int, ...] = MIN_BLOCKS
-    raster_group: tuple[int, ...] = RASTER_GROUPS
-
-
-MENU = Menu()
-"""What the tree tries where nobody overrides it."""
-
-
-def menu_for(problem: Problem) -> Menu:
-    """The menu without tiles and slices that reach further beyond the problem than they must."""
-    return Menu(
-        tile_m=reaching(TILE_MS, max(problem.m, LEAST_REACH)),
-        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
-        tile_k=reaching(TILE_KS, problem.k),
-    )
-
-
-def reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:
-    """The values up to the first that covers an extent, in their order."""
-    limit = min((value for value in values if value >= extent), default=extent)
-    return tuple(value for value in values if value <= limit)
 
 
 class Found(NamedTuple):
@@ -100,8 +65,8 @@ class Found(NamedTuple):
 
 
 def cost(problem: Problem, machine: Machine, clocks: float) -> int:
-    """Clocks in whole hundredths of the roofline, rounded up: what candidates compete by."""
-    return ceil(clocks / (roofline(problem, machine) / 100))
+    """Clocks in steps of the roofline, rounded up: what candidates compete by."""
+    return ceil(clocks / (roofline(problem, machine) / STEPS))
 
 
 def search(problem: Problem, machine: Machine, menu: Menu) -> Found | None:
@@ -163,7 +128,7 @@ class _Search:
         self.out_floor = output_bytes(problem) / machine.dram_rate
         self.first = first_clocks(machine)
         self.base = machine.launch + self.first
-        self.unit = roofline(problem, machine) / 100
+        self.unit = roofline(problem, machine) / STEPS
         self.stages = tuple(
             count
             for count in menu.stages

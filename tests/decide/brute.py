@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.decide.search import Menu
+    from deepgemm_codegen.decide.menu import Menu
 
 
 def product(problem: Problem, machine: Machine, menu: Menu) -> Iterator[Choice]:
