@@ -17,7 +17,7 @@ from deepgemm_codegen.decide.registers import (
     register_estimate,
 )
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,9 +147,7 @@ def violations(
     size = problem.element_bytes
     needed = shared_bytes(tile_m, tile_n, tile_k, choice.warps_m, choice.stages, size)
     estimate = register_estimate(tile_m, tile_n, choice.warps_m, choice.warps_n)
-    estimate += operand_registers(
-        problem, tile_m, tile_n, tile_k, choice.warps_m, choice.warps_n
-    )
+    estimate += operand_registers(problem, tile_m, tile_n, tile_k, choice.warps_m, choice.warps_n)
     a_row = (tile_k if problem.a_k_major else tile_m) * size
     b_row = (tile_k if problem.b_k_major else tile_n) * size
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.decide import constraints
@@ -16,8 +17,7 @@ from deepgemm_codegen.decide.questions import answers
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.registers import operand_registers, register_estimate
 from deepgemm_codegen.decide.search import Found, search
-from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,8 @@ class Rejection:
     Attributes:
         constraint: its name.
         count: branches of the tree that it cut; an outer one is a cut of many candidates.
-        choice: the nearest miss, as far as it was chosen.
+        choice: the nearest miss, as far as it was chosen: the branch that shares most answers
+            with the winner, and of those the one that misses by least.
         got: the nearest miss's number.
         limit: what it may be at most (at least, for ``panel``).
         text: the same in words.
@@ -133,7 +134,7 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
         target=f"{arch.name}, {arch.gpu.name}, {arch.gpu.sms} SMs",
         decisions=decisions,
         prediction=prediction,
-        rejections=_rejections(problem, machine, menu),
+        rejections=_rejections(problem, machine, menu, found.choice),
         costed=found.costed,
     )
 
@@ -188,95 +189,112 @@ def _brief(choice: Choice) -> str:
     )
 
 
+_Branch = tuple[int, int, int, int, int, int, int]
+"""tile_m, tile_n, tile_k, warps_m, warps_n, stages, min_blocks; 0 for what was not yet asked."""
+
+
 def _cuts(
     problem: Problem, machine: Machine, menu: Menu
-) -> Iterator[tuple[str, constraints.Miss, str]]:
+) -> Iterator[tuple[str, constraints.Miss, _Branch]]:
     """(constraint, miss, branch) of every branch that a constraint cuts from the full tree."""
     size = problem.element_bytes
-    for tile_m in menu.tile_m:
-        for tile_n in menu.tile_n:
-            tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
-            if miss := constraints.grid(tiles):
-                yield "grid", miss, f"tile {tile_m}x{tile_n}"
+    for tile_m, tile_n in product(menu.tile_m, menu.tile_n):
+        tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
+        if miss := constraints.grid(tiles):
+            yield "grid", miss, (tile_m, tile_n, 0, 0, 0, 0, 0)
+            continue
+        for warps_m, warps_n in menu.warps:
+            count = warps_m * warps_n
+            name = "fragments"
+            miss = constraints.fragments(tile_m, tile_n, warps_m, warps_n)
+            if not miss:
+                name, miss = "warps", constraints.warps(count)
+            if not miss:
+                name, miss = "accumulators", constraints.accumulators(tile_m, tile_n, count)
+            if miss:
+                yield name, miss, (tile_m, tile_n, 0, warps_m, warps_n, 0, 0)
                 continue
-            for warps_m, warps_n in menu.warps:
-                branch = f"tile {tile_m}x{tile_n}, warps {warps_m}x{warps_n}"
-                count = warps_m * warps_n
-                for name, miss in (
-                    ("fragments", constraints.fragments(tile_m, tile_n, warps_m, warps_n)),
-                    ("warps", constraints.warps(count)),
-                    ("accumulators", constraints.accumulators(tile_m, tile_n, count)),
-                ):
-                    if miss:
-                        yield name, miss, branch
-                        break
+            a_pass = WARP * count * problem.a.vector_bytes
+            b_pass = WARP * count * problem.b.vector_bytes
+            for tile_k in menu.tile_k:
+                outer = tile_m, tile_n, tile_k, warps_m, warps_n
+                a_row = (tile_k if problem.a_k_major else tile_m) * size
+                b_row = (tile_k if problem.b_k_major else tile_n) * size
+                miss = constraints.panel(a_row, a_pass) or constraints.panel(b_row, b_pass)
+                if miss:
+                    yield "panel", miss, (*outer, 0, 0)
                 else:
-                    for tile_k in menu.tile_k:
-                        a_row = (tile_k if problem.a_k_major else tile_m) * size
-                        b_row = (tile_k if problem.b_k_major else tile_n) * size
-                        miss = constraints.panel(a_row, WARP * count * problem.a.vector_bytes)
-                        miss = miss or constraints.panel(
-                            b_row, WARP * count * problem.b.vector_bytes
-                        )
-                        if miss:
-                            yield "panel", miss, branch
-                            continue
-                        yield from _inner_cuts(
-                            problem, machine, menu, (tile_m, tile_n, tile_k, warps_m, warps_n)
-                        )
+                    yield from _inner_cuts(problem, machine, menu, outer)
 
 
 def _inner_cuts(
     problem: Problem, machine: Machine, menu: Menu, outer: tuple[int, int, int, int, int]
-) -> Iterator[tuple[str, constraints.Miss, str]]:
+) -> Iterator[tuple[str, constraints.Miss, _Branch]]:
     """The same for stages and resident blocks under one tile, slice and layout of warps."""
     tile_m, tile_n, tile_k, warps_m, warps_n = outer
     threads = WARP * warps_m * warps_n
     estimate = register_estimate(tile_m, tile_n, warps_m, warps_n)
     estimate += operand_registers(problem, *outer)
-    branch = f"{tile_m}x{tile_n}x{tile_k}, warps {warps_m}x{warps_n}"
     fitting = []
     for blocks in menu.min_blocks:
-        miss = constraints.registers(estimate, threads, blocks, machine)
-        name = "registers"
+        name, miss = "registers", constraints.registers(estimate, threads, blocks, machine)
         if not miss:
             name, miss = "threads_sm", constraints.threads_sm(threads, blocks, machine)
         if not miss:
             name, miss = "blocks_sm", constraints.blocks_sm(blocks, machine)
         if miss:
-            yield name, miss, f"{branch}, {blocks} blocks"
+            yield name, miss, (*outer, 0, blocks)
         else:
             fitting.append(blocks)
     for stages in menu.stages:
         needed = shared_bytes(tile_m, tile_n, tile_k, warps_m, stages, problem.element_bytes)
-        miss = constraints.staged_copy(stages, staged=problem.staged)
-        name = "staged_copy"
+        name, miss = "staged_copy", constraints.staged_copy(stages, staged=problem.staged)
         if not miss:
             name, miss = "shared_block", constraints.shared_block(needed, machine)
         if miss:
-            yield name, miss, f"{branch}, {stages} stages"
+            yield name, miss, (*outer, stages, 0)
             continue
         for blocks in fitting:
             if miss := constraints.shared_sm(needed, blocks, machine):
-                yield "shared_sm", miss, f"{branch}, {stages} stages, {blocks} blocks"
+                yield "shared_sm", miss, (*outer, stages, blocks)
 
 
-def _rejections(problem: Problem, machine: Machine, menu: Menu) -> tuple[Rejection, ...]:
+def _rejections(
+    problem: Problem, machine: Machine, menu: Menu, winner: Choice
+) -> tuple[Rejection, ...]:
     """What each constraint ruled out, with its nearest miss."""
+    own = (
+        winner.tile_m, winner.tile_n, winner.tile_k, winner.warps_m, winner.warps_n,
+        winner.stages, winner.min_blocks,
+    )  # fmt: skip
     counts: dict[str, int] = {}
-    nearest: dict[str, tuple[float, str, constraints.Miss]] = {}
+    nearest: dict[str, tuple[tuple[int, float], _Branch, constraints.Miss]] = {}
     for name, miss, branch in _cuts(problem, machine, menu):
         counts[name] = counts.get(name, 0) + 1
-        excess = abs(miss[0] - miss[1]) / max(miss[1], 1)
-        if name not in nearest or excess < nearest[name][0]:
-            nearest[name] = excess, branch, miss
+        strange = sum(value not in (0, mine) for value, mine in zip(branch, own, strict=True))
+        key = strange, abs(miss[0] - miss[1]) / max(miss[1], 1)
+        if name not in nearest or key < nearest[name][0]:
+            nearest[name] = key, branch, miss
     found = []
     for name, phrase in constraints.PHRASES.items():
         if name in counts:
             _, branch, (got, limit) = nearest[name]
             text = phrase.format(got=got, limit=limit, machine=machine.name)
-            found.append(Rejection(name, counts[name], branch, got, limit, text))
+            found.append(Rejection(name, counts[name], _words(branch), got, limit, text))
     return tuple(found)
+
+
+def _words(branch: _Branch) -> str:
+    """A branch as far as it was chosen."""
+    tile_m, tile_n, tile_k, warps_m, warps_n, stages, blocks = branch
+    words = [f"{tile_m}x{tile_n}" + (f"x{tile_k}" if tile_k else "")]
+    if warps_m:
+        words.append(f"warps {warps_m}x{warps_n}")
+    if stages:
+        words.append(f"{stages} stages")
+    if blocks:
+        words.append(f"{blocks} block" + ("s" if blocks > 1 else ""))
+    return ", ".join(words)
 
 
 def format_explanation(explanation: Explanation) -> str:
@@ -302,7 +320,7 @@ def format_explanation(explanation: Explanation) -> str:
         " the winner):",
     ]
     for rejection in explanation.rejections:
-        lines.append(f"  {rejection.constraint}: {rejection.count} branches; nearest miss")
-        lines.append(f"      {rejection.choice}")
+        branches = f"{rejection.count} branch{'es' if rejection.count > 1 else ''}"
+        lines.append(f"  {rejection.constraint}: {branches}; nearest miss {rejection.choice}:")
         lines.append(f"      {rejection.text}: {rejection.excess}")
     return "\n".join(lines) + "\n"

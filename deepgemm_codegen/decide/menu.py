@@ -107,6 +107,4 @@ def _why_illegal(value: int, legal: range) -> str:
     if value > legal[-1]:
         return f"too large; the nearest legal is {legal[-1]}"
     below = legal[(value - legal.start) // legal.step]
-    return (
-        f"not a multiple of {legal.step}; the nearest legal are {below} and {below + legal.step}"
-    )
+    return f"not a multiple of {legal.step}; the nearest legal are {below} and {below + legal.step}"

@@ -27,7 +27,7 @@ from deepgemm_codegen.decide.pipeline import useful_stages
 from deepgemm_codegen.decide.registers import SCHEDULERS
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.assemble import Choice
@@ -242,9 +242,7 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
     size = problem.element_bytes
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
     slices = -(-problem.k // tile_k)
-    mma, shared = tile_clocks(
-        machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n
-    )
+    mma, shared = tile_clocks(machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n)
     copy_a, copy_b = copy_clocks(problem)
     feed = shared + tile_m * copy_a + tile_n * copy_b
     flow = flow_clocks(problem, machine, tile_m, tile_n, tile_k, WARP * warps)

@@ -17,7 +17,8 @@ from deepgemm_codegen.decide.registers import (
 )
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import WARP, Decision
+from deepgemm_codegen.plan import Decision
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -62,11 +63,9 @@ def _mma(arch: Arch) -> tuple[str, str]:
 
 
 def _tile(machine: Machine, choice: Choice, prediction: Prediction) -> tuple[str, str]:
-    blocks = "tile fills" if prediction.tiles == 1 else "tiles fill"
-    reason = (
-        f"{prediction.tiles} {blocks} {machine.sms} SMs of {choice.min_blocks} for"
-        f" {prediction.waves:.2f} waves; bound by {prediction.bound}"
-    )
+    tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
+    slots = f"{machine.sms} SMs" + (f" x {choice.min_blocks}" if choice.min_blocks > 1 else "")
+    reason = f"{tiles} on {slots}: {prediction.waves:.2f} waves; bound by {prediction.bound}"
     return f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}", reason
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide.constraints import MAX_GRID, PHRASES, violations
 from deepgemm_codegen.decide.assemble import Choice
+from deepgemm_codegen.decide.constraints import MAX_GRID, PHRASES, violations
 from deepgemm_codegen.decide.menu import LEGAL, Menu, menu_for
 from deepgemm_codegen.decide.search import search
 from deepgemm_codegen.errors import InputError, InternalError

@@ -9,13 +9,22 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["MAX_REGISTERS", "MIN_BLOCKS", "SCHEDULERS", "accumulators_of", "register_cap", "operand_registers", "register_caps", "register_estimate"]
+__all__ = [
+    "MAX_REGISTERS",
+    "MIN_BLOCKS",
+    "SCHEDULERS",
+    "accumulators_of",
+    "operand_registers",
+    "register_cap",
+    "register_caps",
+    "register_estimate",
+]
 
 MAX_REGISTERS = 255
 """Registers of a thread, on every architecture."""

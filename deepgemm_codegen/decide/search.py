@@ -32,7 +32,7 @@ from deepgemm_codegen.decide.registers import SCHEDULERS, operand_registers
 from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes
 from deepgemm_codegen.decide.warps import Layout, tile_table
 from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +137,9 @@ class _Search:
         self.most_stages = max(self.stages, default=2)
         self.most_depth = self.depth(-(-problem.k // min(menu.tile_k)))
         fewest = -(-problem.k // max(menu.tile_k))
-        self.wait = fewest * machine.loaded_latency / self.depth(fewest)  # latency that a wave shows
+        self.wait = (
+            fewest * machine.loaded_latency / self.depth(fewest)
+        )  # latency that a wave shows
         self.ceiling = inf  # a cost above it cannot win
         self.least_loss = slice_loss(max(menu.tile_k)) / max(menu.tile_k)
         self.best: tuple[_Tile, Layout] | None = None
@@ -171,14 +173,11 @@ class _Search:
                 work = rounds * k * sqrt(mma * mma + feed * feed)
                 memory = rounds * l2_clocks * (rows + n / tiles_n)
                 waves = -(-rounds // blocks)
-                if memory < memory_floor:
-                    memory = memory_floor
+                memory = max(memory, memory_floor)
                 flow = wait * waves + memory / depth
-                if flow < memory:
-                    flow = memory
+                flow = max(flow, memory)
                 end = rounds * finish_m * tile_n
-                if end < out_floor:
-                    end = out_floor
+                end = max(end, out_floor)
                 floor = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
                 floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
                 heap.append((floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts))
@@ -288,7 +287,10 @@ class _Search:
                 self.best = tile, layout
                 self.clocks = clocks
                 self.arguments = {
-                    **arguments, "stages": stages, "blocks": blocks, "dram_bytes": traffic
+                    **arguments,
+                    "stages": stages,
+                    "blocks": blocks,
+                    "dram_bytes": traffic,
                 }
             if blocks >= tile.rounds:
                 break  # more blocks than the busiest multiprocessor has tiles

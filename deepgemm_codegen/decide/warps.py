@@ -14,7 +14,7 @@ from deepgemm_codegen.decide import constraints
 from deepgemm_codegen.decide.predict import tile_clocks
 from deepgemm_codegen.decide.registers import register_caps, register_estimate
 from deepgemm_codegen.decide.tile import TILE_MS, TILE_NS
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine

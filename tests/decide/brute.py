@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.decide.machine import Machine
-    from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.menu import Menu
+    from deepgemm_codegen.decide.problem import Problem
 
 
 def product(problem: Problem, machine: Machine, menu: Menu) -> Iterator[Choice]:
