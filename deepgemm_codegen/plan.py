@@ -54,6 +54,8 @@ class MmaSync:
         mma_m, mma_n, mma_k: instruction shape.
         stages: ring slots in shared memory; prefetch depth is one less.
         min_blocks: resident blocks a multiprocessor that the register cap allows for.
+        fragment_buffers: 2 when the next step's fragments load while this step multiplies, across
+            slices too (an even number of steps); otherwise 1.
         a, b: the operands by role.
     """
 
@@ -67,6 +69,7 @@ class MmaSync:
     mma_k: int
     stages: int
     min_blocks: int
+    fragment_buffers: int
     a: Operand
     b: Operand
 
@@ -74,6 +77,11 @@ class MmaSync:
     def template(self) -> str:
         """Path of the template below ``templates/``."""
         return "kernels/mma_sync.cu.j2"
+
+    @property
+    def loop(self) -> str:
+        """Stem of the main loop's template below ``templates/loops/``."""
+        return "prefetched" if self.fragment_buffers == 2 else "plain"
 
     @property
     def operands(self) -> tuple[Operand, Operand]:
@@ -151,6 +159,25 @@ class Grid:
     """
 
     raster_group: int
+
+    def tile_of(self, block: int, tiles_m: int, tiles_n: int) -> tuple[int, int, int]:
+        """(batch, tile row, tile column) that a block computes; what the templates print.
+
+        Batches follow each other. In one, a group of `raster_group` tile rows (the last one may
+        be lower) is walked down its first column, then down the next.
+        """
+        batch, block = divmod(block, tiles_m * tiles_n)
+        group, within = divmod(block, self.raster_group * tiles_n)
+        height = min(self.raster_group, tiles_m - group * self.raster_group)
+        column, row = divmod(within, height)
+        return batch, group * self.raster_group + row, column
+
+    def block_of(self, batch: int, tile_m: int, tile_n: int, tiles_m: int, tiles_n: int) -> int:
+        """The block that computes a tile: the inverse of `tile_of`."""
+        group, row = divmod(tile_m, self.raster_group)
+        height = min(self.raster_group, tiles_m - group * self.raster_group)
+        within = tile_n * height + row
+        return batch * tiles_m * tiles_n + group * self.raster_group * tiles_n + within
 
 
 @dataclass(frozen=True, slots=True)
