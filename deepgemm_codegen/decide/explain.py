@@ -7,7 +7,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.decide import constraints
-from deepgemm_codegen.decide.assemble import Choice
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.menu import menu_for
 from deepgemm_codegen.decide.pipeline import shared_bytes
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.assemble import Choice
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.menu import Menu
     from deepgemm_codegen.decide.predict import Prediction
@@ -306,18 +306,19 @@ def format_explanation(explanation: Explanation) -> str:
         lines.append(f"      why    {decision.reason}")
         if decision.rival:
             lines.append(f"      rival  {decision.rival}")
+    parts = ", ".join(f"{part} {clocks:.0f}" for part, clocks in prediction.parts.items())
+    moved = f"{prediction.l2_bytes / 1e6:.1f} MB from the L2"
+    moved += f", {prediction.dram_bytes / 1e6:.1f} MB from and to device memory"
+    time = f"{prediction.us:.1f} us ({prediction.clocks:.0f} clocks)"
+    tiles = f"tiles {prediction.tiles}, waves {prediction.waves:.2f}, slices {prediction.slices}"
     lines += [
         "",
-        f"predicted: {prediction.us:.1f} us ({prediction.clocks:.0f} clocks),"
-        f" bound by {prediction.bound}",
-        f"  tiles {prediction.tiles}, waves {prediction.waves:.2f}, slices {prediction.slices}",
-        f"  bytes: {prediction.l2_bytes / 1e6:.1f} MB from the L2,"
-        f" {prediction.dram_bytes / 1e6:.1f} MB from and to device memory",
-        "  clocks a slice: "
-        + ", ".join(f"{part} {clocks:.0f}" for part, clocks in prediction.parts.items()),
+        f"predicted: {time}, bound by {prediction.bound}",
+        f"  {tiles}",
+        f"  {moved}",
+        f"  clocks a slice: {parts}",
         "",
-        f"ruled out ({explanation.costed} of the rest were costed, the others' floors were above"
-        " the winner):",
+        f"ruled out ({explanation.costed} of the rest were costed, the others' floors too high):",
     ]
     for rejection in explanation.rejections:
         branches = f"{rejection.count} branch{'es' if rejection.count > 1 else ''}"

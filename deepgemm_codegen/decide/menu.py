@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.constraints import FRAGMENT_K, MAX_WARPS, MMA_M, MMA_N
 from deepgemm_codegen.decide.pipeline import MAX_TILE_K, STAGES, TILE_KS
@@ -76,7 +76,9 @@ def menu_for(problem: Problem, overrides: Overrides | None = None) -> Menu:
     for name, value in given.items():
         if value not in LEGAL[name]:
             raise InputError(f"{name} = {value}: {_why_illegal(value, LEGAL[name])}")
-    chosen = {name: (value,) for name, value in given.items() if not name.startswith("warps")}
+    chosen: dict[str, Any] = {
+        name: (value,) for name, value in given.items() if not name.startswith("warps")
+    }
     menu = menu._replace(**chosen)
     if "warps_m" in given or "warps_n" in given:
         menu = menu._replace(warps=_warps(given.get("warps_m", 0), given.get("warps_n", 0)))

@@ -24,9 +24,10 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.pipeline import useful_stages
-from deepgemm_codegen.decide.registers import SCHEDULERS
+from deepgemm_codegen.decide.registers import SCHEDULERS, fragment_buffers
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for
+from deepgemm_codegen.plan import FRAGMENT_K
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ __all__ = ["Prediction", "predict"]
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
 
-SYNC = 80
+SYNC = 100
 """Clocks a slice that one warp a scheduler loses to the wait and the barrier."""
 
-STEP = 20
-"""Clocks a fragment set that one warp a scheduler loses to the latency of ldmatrix."""
+STEP = (10, 40)
+"""Clocks a fragment set that it loses to ldmatrix: fragments prefetched, or loaded as needed."""
 
 OVERLAP = 0.1
 """Part of the shorter of work and flow that the longer does not hide."""
@@ -139,7 +140,7 @@ def first_clocks(machine: Machine) -> float:
 
 def slice_loss(tile_k: int) -> float:
     """Clocks a slice that one warp a scheduler loses to barriers and latencies."""
-    return SYNC + STEP * tile_k / 16
+    return SYNC + STEP[fragment_buffers(tile_k) == 1] * tile_k / FRAGMENT_K
 
 
 def output_bytes(problem: Problem) -> int:

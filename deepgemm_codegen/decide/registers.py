@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.plan import FRAGMENT_K
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
     "MIN_BLOCKS",
     "SCHEDULERS",
     "accumulators_of",
+    "fragment_buffers",
     "operand_registers",
     "register_cap",
     "register_caps",
@@ -50,23 +52,31 @@ def accumulators_of(tile_m: int, tile_n: int, warps: int) -> int:
     return tile_m * tile_n // (WARP * warps)
 
 
-def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> int:
-    """Registers a thread needs whatever the operands' layouts: sums, fragments, and the rest.
+def fragment_buffers(tile_k: int) -> int:
+    """2 where the steps of a slice alternate evenly between two fragment buffers, else 1."""
+    return 2 if tile_k // FRAGMENT_K % 2 == 0 else 1
 
-    One set of fragments is four registers a fragment of A and two a fragment of B.
-    """
-    fragments = tile_m // warps_m // 16 * 4 + tile_n // warps_n // 8 * 2
+
+def fragment_registers(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> int:
+    """Registers of one set of fragments: four a fragment of A, two a fragment of B."""
+    return tile_m // warps_m // 16 * 4 + tile_n // warps_n // 8 * 2
+
+
+def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> int:
+    """Registers a thread needs in any case: sums, one set of fragments, and the rest."""
+    fragments = fragment_registers(tile_m, tile_n, warps_m, warps_n)
     return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING
 
 
 def operand_registers(
     problem: Problem, tile_m: int, tile_n: int, tile_k: int, warps_m: int, warps_n: int
 ) -> int:
-    """Registers a thread needs beside them, for the operands as they lie.
+    """Registers a thread needs beside them, for a slice and the operands as they lie.
 
-    Shared-memory addresses: one a fragment set where k is contiguous, else one a fragment of A
-    or pair of fragments of B. A copy through registers holds the next slice meanwhile; a vector
-    of two bytes takes a register of its own, and its test half of another.
+    A second set of fragments where the loop prefetches them. Shared-memory addresses: one a
+    fragment set where k is contiguous, else one a fragment of A or pair of fragments of B. A copy
+    through registers holds the next slice meanwhile; a vector of two bytes takes a register of
+    its own, and its test half of another.
     """
     columns = tile_n // warps_n // 8
     total = tile_k // 16 if problem.a_k_major else tile_m // warps_m // 16
@@ -74,6 +84,8 @@ def operand_registers(
         total += tile_k // 16
     else:
         total += columns if columns % 2 else columns // 2
+    if fragment_buffers(tile_k) == 2:
+        total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
     if problem.staged:
         threads = WARP * warps_m * warps_n
         for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):

@@ -137,11 +137,10 @@ class _Search:
         self.most_stages = max(self.stages, default=2)
         self.most_depth = self.depth(-(-problem.k // min(menu.tile_k)))
         fewest = -(-problem.k // max(menu.tile_k))
-        self.wait = (
-            fewest * machine.loaded_latency / self.depth(fewest)
-        )  # latency that a wave shows
+        # latency that a wave shows
+        self.wait = fewest * machine.loaded_latency / self.depth(fewest)
         self.ceiling = inf  # a cost above it cannot win
-        self.least_loss = slice_loss(max(menu.tile_k)) / max(menu.tile_k)
+        self.least_loss = min(slice_loss(tile_k) / tile_k for tile_k in menu.tile_k)
         self.best: tuple[_Tile, Layout] | None = None
         self.clocks = inf
         self.arguments: dict[str, Any] = {}
@@ -261,7 +260,7 @@ class _Search:
         stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
         slabs = slab_bytes(tile_n, warps_m)
         useful = useful_stages(-(-problem.k // tile_k))
-        arguments = {
+        arguments: dict[str, Any] = {
             "tiles": tile.tiles,
             "tile_k": tile_k,
             "warps": layout.warps,
