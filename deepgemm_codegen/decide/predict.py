@@ -24,9 +24,11 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.pipeline import useful_stages
+from deepgemm_codegen.decide.registers import SCHEDULERS, fragment_buffers
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.plan import FRAGMENT_K
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.assemble import Choice
@@ -38,14 +40,11 @@ __all__ = ["Prediction", "predict"]
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
 
-SCHEDULERS = 4
-"""Warp schedulers of a multiprocessor, each with its own tensor core."""
-
-SYNC = 80
+SYNC = 100
 """Clocks a slice that one warp a scheduler loses to the wait and the barrier."""
 
-STEP = 20
-"""Clocks a fragment set that one warp a scheduler loses to the latency of ldmatrix."""
+STEP = (10, 40)
+"""Clocks a fragment set that it loses to ldmatrix: fragments prefetched, or loaded as needed."""
 
 OVERLAP = 0.1
 """Part of the shorter of work and flow that the longer does not hide."""
@@ -82,7 +81,8 @@ class Prediction(NamedTuple):
         waves: waves of blocks, the last one counted by its share.
         slices: slices of k.
         l2_bytes: bytes of A and B that cross from the L2.
-        dram_bytes: bytes of A and B from device memory, and of C and D.
+        operand_bytes: bytes of A and B from device memory.
+        dram_bytes: the same with C and D.
         parts: clocks a slice of a full wave by what takes them (see the module's docstring).
         bound: the longest part, or ``launch and latency`` where those outweigh it.
     """
@@ -93,6 +93,7 @@ class Prediction(NamedTuple):
     waves: float
     slices: int
     l2_bytes: float
+    operand_bytes: float
     dram_bytes: float
     parts: dict[str, float]
     bound: str
@@ -139,7 +140,7 @@ def first_clocks(machine: Machine) -> float:
 
 def slice_loss(tile_k: int) -> float:
     """Clocks a slice that one warp a scheduler loses to barriers and latencies."""
-    return SYNC + STEP * tile_k / 16
+    return SYNC + STEP[fragment_buffers(tile_k) == 1] * tile_k / FRAGMENT_K
 
 
 def output_bytes(problem: Problem) -> int:
@@ -242,9 +243,7 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
     size = problem.element_bytes
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
     slices = -(-problem.k // tile_k)
-    mma, shared = tile_clocks(
-        machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n
-    )
+    mma, shared = tile_clocks(machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n)
     copy_a, copy_b = copy_clocks(problem)
     feed = shared + tile_m * copy_a + tile_n * copy_b
     flow = flow_clocks(problem, machine, tile_m, tile_n, tile_k, WARP * warps)
@@ -287,6 +286,7 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
         waves=tiles / per_wave,
         slices=slices,
         l2_bytes=flow * machine.l2_rate * tiles * problem.k,
+        operand_bytes=dram_bytes,
         dram_bytes=dram_bytes + output_bytes(problem),
         parts=parts,
         bound=bound,

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide import constraints
 from deepgemm_codegen.decide.assemble import Choice
-from deepgemm_codegen.decide.pipeline import STAGES, TILE_KS, deepest, slab_bytes, useful_stages
+from deepgemm_codegen.decide.pipeline import deepest, slab_bytes, useful_stages
 from deepgemm_codegen.decide.predict import (
     FRAGMENT_FINISH,
     OVERLAP,
     PANEL_TRAFFIC,
-    SCHEDULERS,
     copy_clocks,
     finish_clocks,
     first_clocks,
@@ -29,57 +28,26 @@ from deepgemm_codegen.decide.predict import (
     roofline,
     slice_loss,
 )
-from deepgemm_codegen.decide.registers import MIN_BLOCKS, most_blocks, staged_registers
-from deepgemm_codegen.decide.schedule import RASTER_GROUPS, best_raster, compulsory_bytes
-from deepgemm_codegen.decide.tile import TILE_MS, TILE_NS
-from deepgemm_codegen.decide.warps import WARP_LAYOUTS, Layout, tile_table
+from deepgemm_codegen.decide.registers import SCHEDULERS, operand_registers
+from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes
+from deepgemm_codegen.decide.warps import Layout, tile_table
 from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.menu import Menu
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["MENU", "Found", "Menu", "cost", "menu_for", "search"]
+__all__ = ["Found", "cost", "search"]
+
+STEPS = 100
+"""Steps of cost in the roofline."""
 
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
-
-
-class Menu(NamedTuple):
-    """The values that each question may be answered with, preferred first.
-
-    An override leaves one value of its own; the search for a rival leaves the winner's out.
-    """
-
-    tile_m: tuple[int, ...] = TILE_MS
-    tile_n: tuple[int, ...] = TILE_NS
-    tile_k: tuple[int, ...] = TILE_KS
-    warps: tuple[tuple[int, int], ...] = WARP_LAYOUTS
-    stages: tuple[int, ...] = STAGES
-    min_blocks: tuple[int, ...] = MIN_BLOCKS
-    raster_group: tuple[int, ...] = RASTER_GROUPS
-
-
-MENU = Menu()
-"""What the tree tries where nobody overrides it."""
-
-
-def menu_for(problem: Problem) -> Menu:
-    """The menu without tiles and slices that reach further beyond the problem than they must."""
-    return Menu(
-        tile_m=reaching(TILE_MS, problem.m),
-        tile_n=reaching(TILE_NS, problem.n),
-        tile_k=reaching(TILE_KS, problem.k),
-    )
-
-
-def reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:
-    """The values up to the first that covers an extent, in their order."""
-    limit = min((value for value in values if value >= extent), default=extent)
-    return tuple(value for value in values if value <= limit)
 
 
 class Found(NamedTuple):
@@ -97,8 +65,8 @@ class Found(NamedTuple):
 
 
 def cost(problem: Problem, machine: Machine, clocks: float) -> int:
-    """Clocks in whole hundredths of the roofline, rounded up: what candidates compete by."""
-    return ceil(clocks / (roofline(problem, machine) / 100))
+    """Clocks in steps of the roofline, rounded up: what candidates compete by."""
+    return ceil(clocks / (roofline(problem, machine) / STEPS))
 
 
 def search(problem: Problem, machine: Machine, menu: Menu) -> Found | None:
@@ -124,6 +92,7 @@ class _Tile(NamedTuple):
         tile_m: rows.
         tiles: blocks of the grid.
         rounds: tiles of the busiest multiprocessor.
+        memory: least clocks of memory traffic.
         copies: issue clocks of the copy, one tile and one element of k.
         end: least clocks of all epilogues.
         layouts: legal warp layouts.
@@ -134,6 +103,7 @@ class _Tile(NamedTuple):
     tile_m: int
     tiles: int
     rounds: int
+    memory: float
     copies: float
     end: float
     layouts: list[Layout]
@@ -158,15 +128,19 @@ class _Search:
         self.out_floor = output_bytes(problem) / machine.dram_rate
         self.first = first_clocks(machine)
         self.base = machine.launch + self.first
-        self.unit = roofline(problem, machine) / 100
+        self.unit = roofline(problem, machine) / STEPS
         self.stages = tuple(
             count
             for count in menu.stages
             if not constraints.staged_copy(count, staged=problem.staged)
         )
-        self.most_depth = max(self.stages, default=2) - 1
+        self.most_stages = max(self.stages, default=2)
+        self.most_depth = self.depth(-(-problem.k // min(menu.tile_k)))
+        fewest = -(-problem.k // max(menu.tile_k))
+        # latency that a wave shows
+        self.wait = fewest * machine.loaded_latency / self.depth(fewest)
         self.ceiling = inf  # a cost above it cannot win
-        self.least_loss = slice_loss(max(menu.tile_k)) / max(menu.tile_k)
+        self.least_loss = min(slice_loss(tile_k) / tile_k for tile_k in menu.tile_k)
         self.best: tuple[_Tile, Layout] | None = None
         self.clocks = inf
         self.arguments: dict[str, Any] = {}
@@ -180,7 +154,7 @@ class _Search:
         copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
         memory_floor, out_floor = self.memory_floor, self.out_floor
         l2_clocks = k * problem.element_bytes / machine.l2_rate
-        wait = self.waited(-(-k // max(menu.tile_k)))
+        wait, depth = self.wait, self.most_depth
         counts_n = {tile: -(-n // tile) for tile in menu.tile_n}
         heap = []
         table = tile_table(machine, problem.element_bytes, menu.warps)
@@ -198,33 +172,27 @@ class _Search:
                 work = rounds * k * sqrt(mma * mma + feed * feed)
                 memory = rounds * l2_clocks * (rows + n / tiles_n)
                 waves = -(-rounds // blocks)
-                if memory < memory_floor:
-                    memory = memory_floor
-                if memory < wait * waves:
-                    memory = wait * waves
+                memory = max(memory, memory_floor)
+                flow = wait * waves + memory / depth
+                flow = max(flow, memory)
                 end = rounds * finish_m * tile_n
-                if end < out_floor:
-                    end = out_floor
-                floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+                end = max(end, out_floor)
+                floor = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
                 floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
-                heap.append((floor, -tile_n, tile_m, tiles, rounds, copies, end, layouts))
+                heap.append((floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts))
         heapify(heap)
         while heap:
             tile = _Tile._make(heappop(heap))
             if not constraints.grid(tile.tiles):
                 yield tile
 
-    def waited(self, slices: int) -> float:
-        """Clocks of latency that a wave cannot hide, with the deepest ring."""
-        if not slices or not self.stages:
-            return 0.0
-        depth = min(max(self.stages), useful_stages(slices)) - 1
-        return slices * self.machine.loaded_latency / depth
+    def depth(self, slices: int) -> int:
+        """Slices in flight at most, with the deepest ring."""
+        return min(self.most_stages, useful_stages(slices)) - 1
 
     def visit_tile(self, tile: _Tile) -> None:
         """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
         problem, rounds = self.problem, tile.rounds
-        wait = self.waited(-(-problem.k // max(self.menu.tile_k)))
         for layout in tile.layouts:
             most = min(layout.blocks, rounds)
             waves = -(-rounds // most)
@@ -237,7 +205,7 @@ class _Search:
                 loss *= SCHEDULERS / ready
             rate = rounds * sqrt(math * math + feed * feed)
             work = problem.k * (rate + loss * self.least_loss)
-            memory = max(self.memory_floor, wait * waves)
+            memory = max(tile.memory, self.wait * waves + tile.memory / self.most_depth)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             edge = (waves - 1) * self.first / most
             edge += waves * FRAGMENT_FINISH * tile.tile_m / (16 * layout.warps_m)
@@ -276,7 +244,8 @@ class _Search:
             slices = -(-k // tile_k)
             work = slices * (tile_k * rate + loss * slice_loss(tile_k))
             memory = max(slices * tile_k * flow * tile.rounds, self.memory_floor)
-            memory = max(memory, waves * self.waited(slices) + memory / self.most_depth)
+            depth = self.depth(slices)
+            memory = max(memory, (waves * slices * machine.loaded_latency + memory) / depth)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             if (floor + edge) * ROUNDING <= self.ceiling:
                 self.visit_slice(tile, layout, tile_k, flow)
@@ -285,26 +254,24 @@ class _Search:
         """Asks for resident blocks and stages, and computes what is left."""
         problem, machine = self.problem, self.machine
         tile_m, tile_n = tile.tile_m, tile.tile_n
-        threads = WARP * layout.warps
-        most = layout.blocks
-        if problem.staged:
-            staged = staged_registers(problem, tile_m, tile_n, tile_k, threads)
-            most = most_blocks(machine, layout.registers + staged, threads)
+        warps_m, warps_n = layout.warps_m, layout.warps_n
+        caps, registers = layout.caps, layout.registers
+        registers += operand_registers(problem, tile_m, tile_n, tile_k, warps_m, warps_n)
         stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
-        slabs = slab_bytes(tile_n, layout.warps_m)
+        slabs = slab_bytes(tile_n, warps_m)
         useful = useful_stages(-(-problem.k // tile_k))
-        arguments = {
+        arguments: dict[str, Any] = {
             "tiles": tile.tiles,
             "tile_k": tile_k,
             "warps": layout.warps,
-            "warp_rows": tile_m // layout.warps_m,
+            "warp_rows": tile_m // warps_m,
             "mma": layout.mma,
             "feed": layout.shared + tile.copies,
             "flow": flow,
             "finish": self.finish * tile_m * tile_n,
         }
         for blocks in self.menu.min_blocks:
-            if blocks > most:
+            if blocks >= len(caps) or registers > caps[blocks]:
                 break
             stages = deepest(self.stages, stage_bytes, slabs, useful, blocks, machine)
             if not stages:
@@ -319,7 +286,10 @@ class _Search:
                 self.best = tile, layout
                 self.clocks = clocks
                 self.arguments = {
-                    **arguments, "stages": stages, "blocks": blocks, "dram_bytes": traffic
+                    **arguments,
+                    "stages": stages,
+                    "blocks": blocks,
+                    "dram_bytes": traffic,
                 }
             if blocks >= tile.rounds:
                 break  # more blocks than the busiest multiprocessor has tiles
