@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from deepgemm_codegen.harness.numbers import decode, encode
+from deepgemm_codegen.harness.numbers import decode, encode, quiet
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
@@ -120,6 +120,7 @@ class Oracle:
         b = self.operand("b", batch, along[:, None], columns)
         return a, b
 
+    @quiet()
     def products(self, region: Region) -> Expected:
         """A * B over a region, with its bound."""
         zeros = self.xp.zeros(region.shape)
@@ -128,6 +129,7 @@ class Oracle:
         a, b = self.factors(region)
         return self.prefix_sums(a, b, self.model, self.xp)
 
+    @quiet()
     def expected(self, region: Region, product: Expected | None = None) -> Expected:
         """D over a region, unrounded, and its bound.
 

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["block_budget", "judge", "judge_case"]
 
-BLOCK_WORK = 1 << 28
-"""Multiply-adds that a case emulates at effort 1: four tiles of 128x128 over a k of 4096."""
+BLOCK_WORK = 1 << 29
+"""What a case may cost at effort 1, in multiply-adds: four tiles of 128x128x4096, about a second."""
+
+SLICE_OVERHEAD = 400_000
+"""What a slice of k costs whatever the tile's size, in multiply-adds (measured: 0.4 ms)."""
 
 MOST_BLOCKS = 16
 """Blocks of one case at the sampled effort, however small they are."""
@@ -50,8 +53,10 @@ def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
 
     The case with the whole share gets two at least: the first tile and the last, where tails meet.
     """
-    plan = problem.plan
-    work = plan.m.tile * plan.n.tile * (max(problem.k, 1) if problem.alpha else 1)
+    body, plan = problem.plan.body, problem.plan
+    slices = -(-problem.k // body.tile_k) if problem.alpha else 0
+    tile = plan.m.tile * plan.n.tile
+    work = tile + slices * (SLICE_OVERHEAD + tile * body.tile_k)
     count = int(min(BLOCK_WORK / work, MOST_BLOCKS) * share * effort)
     return max(count, 2 if share >= 1.0 else 1)
 
