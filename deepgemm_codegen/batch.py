@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchReport", "Outcome", "generate", "make"]
 
-_OUR_NAME = re.compile(r"[a-z]\w*_[0-9a-f]{8}(_\w+)?\.cu")
-"""A file name that `kernel_name` makes: only such files are ever called orphans."""
+_OUR_NAME = re.compile(r"([a-z]\w*_[0-9a-f]{8})(_\w+)?\.cu")
+"""A file name that `kernel_name` makes, its first group that of the spec: only such files are
+ever called orphans."""
 
 _FLYING = 8
 """Kernels in flight for each process, so that none waits and few sources are held."""
@@ -87,25 +89,24 @@ def generate(
             progress(outcome)
         outcomes.append(replace(outcome, diff="") if outcome.diff else outcome)
 
-    made = _make_all([entry.spec for _, entry in named], jobs)
-    lost = stopped = False  # the disk; the rest of the batch
-    for name, entry in named:
-        if stopped:
-            tell(Outcome(f"{name}.cu", "skipped", entry.where))
-            continue
-        error = None
-        for outcome, text, error in _put_kernels(folder, name, entry.where, next(made)):
-            tell(outcome)
-            if text:
-                records.append((name, text))
-        lost = isinstance(error, EnvironmentLackError)
-        stopped = lost or (error is not None and not keep_going)
-    made.close()
+    stopped = lost = False
+    with closing(_make_all([entry.spec for _, entry in named], jobs)) as made:
+        for name, entry in named:
+            if stopped:
+                tell(Outcome(f"{name}.cu", "skipped", entry.where))
+                continue
+            for outcome, text in _put_kernels(folder, name, entry.where, next(made)):
+                tell(outcome)
+                if outcome.status == "failed":
+                    lost = outcome.exit_code == EnvironmentLackError.exit_code
+                    stopped = lost or not keep_going
+                else:
+                    records.append((outcome.file, text))
     complete = all(outcome.status not in ("failed", "skipped") for outcome in outcomes)
     if records and not lost and (complete or not check):
         tell(folder.put_manifest(records))
     deletes = prune and not check and complete
-    for file in folder.orphans({outcome.file for outcome in outcomes}):
+    for file in folder.orphans(outcomes):
         if deletes:
             folder.delete(file)
         tell(Outcome(file, "deleted" if deletes else "orphan"))
@@ -124,22 +125,18 @@ def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
 
 def _put_kernels(
     folder: _Folder, name: str, where: str, made: Made
-) -> Generator[tuple[Outcome, str, CodegenError | None], None, None]:
-    """Writes or compares the kernels of one spec.
-
-    Yields:
-        The outcome of a file, its manifest record or empty, and the error if it failed.
-    """
+) -> Generator[tuple[Outcome, str], None, None]:
+    """Writes or compares the kernels of one spec; yields what became of each, and its record."""
     sources, message, code = made
     if message:
-        yield Outcome(f"{name}.cu", "failed", where, message, code), "", CodegenError(message)
+        yield Outcome(f"{name}.cu", "failed", where, message, code), ""
         return
     try:
         _check_names(name, sources)
         for kernel, source, text in sources:
-            yield folder.put(f"{kernel}.cu", source, where), text, None
+            yield folder.put(f"{kernel}.cu", source, where), text
     except CodegenError as error:
-        yield Outcome(f"{name}.cu", "failed", where, str(error), error.exit_code), "", error
+        yield Outcome(f"{name}.cu", "failed", where, str(error), error.exit_code), ""
 
 
 def _made(spec: GemmSpec) -> Made:
@@ -261,17 +258,21 @@ class _Folder:
             ) from error
         atomic_write(path, data)
 
-    def orphans(self, wanted: set[str]) -> list[str]:
-        """Files named as ours are that are not wanted."""
+    def orphans(self, outcomes: Iterable[Outcome]) -> list[str]:
+        """Files named as ours are that no outcome is about."""
         try:
             present = os.listdir(self.path)  # noqa: PTH208
         except FileNotFoundError:
             return []
         except OSError as error:
             raise EnvironmentLackError(f"cannot list '{self.path}': {error.strerror}") from error
-        known = {file.casefold() for file in wanted}
+        known = {outcome.file.casefold() for outcome in outcomes}
         return sorted(
-            file for file in present if file.casefold() not in known and _OUR_NAME.fullmatch(file)
+            file
+            for file in present
+            if file.casefold() not in known
+            and (match := _OUR_NAME.fullmatch(file))
+            and f"{match[1]}.cu".casefold() not in known  # a further kernel of one that failed
         )
 
     def delete(self, file: str) -> None:
