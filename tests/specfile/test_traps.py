@@ -9,7 +9,6 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Problems = "Callable[[str | bytes], list[str]]"
 DIM = "give a whole number, dynamic, or dynamic:MAX"
 ARCHS = "sm_75, sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_120"
 
