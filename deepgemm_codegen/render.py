@@ -7,7 +7,7 @@ a missing file stops the rendering; nothing is printed by accident.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.printing import text_of
@@ -46,9 +46,11 @@ def environment() -> jinja2.Environment:
     )
 
 
-def _bytecode_cache() -> Any:
+def _bytecode_cache() -> jinja2.BytecodeCache | None:
     """Compiled templates kept between runs, so that a cold start does not compile them again."""
-    return None
+    from deepgemm_codegen.template_cache import template_cache  # noqa: PLC0415  imports jinja2
+
+    return template_cache(__file__)
 
 
 def render_kernel(plan: KernelPlan) -> str:
