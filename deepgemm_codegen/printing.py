@@ -6,6 +6,7 @@ templates get it as ``text`` next to ``plan``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from deepgemm_codegen.epilogue import EpilogueStep
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.tiles import Extent, Operand
+
+_CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
+"""cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
 
 __all__ = ["StepText", "Text", "command_line", "text_of"]
 
@@ -52,9 +56,10 @@ class Text:
     dynamic_extents: tuple[Extent, ...]
     fixed_strides: tuple[tuple[str, int], ...]
     batch_strides: tuple[tuple[str, str], ...]
-    primitives: tuple[str, ...]
+    primitives: tuple[tuple[str, int], ...]
     steps: tuple[StepText, ...]
     step_kinds: tuple[str, ...]
+    cache_of: Mapping[int, str]
     signature: str
     arguments: str
     alignments: tuple[tuple[str, int], ...]
@@ -84,35 +89,36 @@ def _storage_types(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     return tuple((name, dtype.storage) for name, dtype in types.items())
 
 
-def _copy_primitives(operands: tuple[Operand, ...]) -> list[str]:
-    names = [
-        f"cp_async_{operand.vector_bytes}{'_partial' if operand.tail else ''}"
+def _copy_primitives(operands: tuple[Operand, ...]) -> list[tuple[str, int]]:
+    found = [
+        ("cp_async_partial" if operand.tail else "cp_async", operand.vector_bytes)
         for operand in operands
         if operand.in_flight
     ]
-    return [*dict.fromkeys(names), "cp_async_group"] if names else []
+    return [*dict.fromkeys(found), ("cp_async_group", 0)] if found else []
 
 
-def _primitives(plan: KernelPlan) -> tuple[str, ...]:
-    """Template files of the wrappers this kernel uses, each once, in reading order."""
+def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
+    """(template, width) of the wrappers this kernel uses, each once, in reading order.
+
+    The width is for templates that print one function a width; others ignore it.
+    """
     body, output = plan.body, plan.output
-    names = ["tile_offset", *_copy_primitives(body.operands)]
-    names.append("ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans")
-    names.append(
-        f"ldmatrix_x{4 if body.b_pairs else 2}{'' if body.b.k_major else '_trans'}"
-    )
+    names = ["ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans"]
+    names.append(f"ldmatrix_x{4 if body.b_pairs else 2}{'' if body.b.k_major else '_trans'}")
     names.append(f"mma_m16n8k{body.mma_k}")
     names.append("slab")
     readers = [step.dtype.name for step in plan.epilogue if step.dtype is not None]
     if output.c_dtype is not None:
         readers.append(output.c_dtype.name)
-    names.extend(f"{name}_to_float" for name in dict.fromkeys(readers) if name != "fp32")
+    names.extend(f"{name}_to_float" for name in readers if name != "fp32")
     if output.c_dtype is not None:
         names.append("load_c")
     if output.dtype.name != "fp32":
         names.append(f"float_to_{output.dtype}")
     names.append("store_d")
-    return tuple(dict.fromkeys(names))
+    pairs = [("tile_offset", 0), *_copy_primitives(body.operands), *((n, 0) for n in names)]
+    return tuple(dict.fromkeys(pairs))
 
 
 def _step_text(index: int, step: EpilogueStep) -> StepText:
@@ -168,14 +174,8 @@ def _dim_name(plan: KernelPlan, letter: str) -> str:
 
 
 def _blocks_c(plan: KernelPlan) -> str:
-    """The number of blocks as a C expression over the generated constants."""
-
-    def count(extent: Extent) -> str:
-        if not extent.dynamic:
-            return extent.count_constant
-        return f"((i64{{{extent.symbol}}} + {extent.tile_constant} - 1) / {extent.tile_constant})"
-
-    factors = ["i64{1}", count(plan.m), count(plan.n)]
+    """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
+    factors = [plan.m.count_symbol, plan.n.count_symbol]
     if plan.batch > 1:
         factors.append(str(plan.batch))
     return " * ".join(factors)
@@ -205,6 +205,7 @@ def text_of(plan: KernelPlan) -> Text:
         primitives=_primitives(plan),
         steps=tuple(_step_text(index, step) for index, step in enumerate(plan.epilogue)),
         step_kinds=tuple(dict.fromkeys(step.kind for step in plan.epilogue)),
+        cache_of=_CACHE_OF,
         signature=",\n    ".join(p.declaration for p in plan.parameters),
         arguments=", ".join(p.name for p in plan.parameters),
         alignments=_alignments(plan),

@@ -23,6 +23,10 @@ __all__ = ["environment", "render_kernel"]
 
 def _printable(value: object) -> object:
     """Lets only text and whole numbers through; True, None and 1e-05 would print as Python."""
+    import jinja2  # noqa: PLC0415
+
+    if isinstance(value, jinja2.Undefined):
+        return value  # raises when it is turned into text, and names what is missing
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise InternalError(f"a template prints {value!r}, which is neither text nor an integer")
     return value

@@ -244,16 +244,6 @@ class Output:
         return rows
 
     @property
-    def row_passes(self) -> int:
-        """Passes that cover the slab's 16 rows."""
-        return 16 // self.rows_per_pass
-
-    @property
-    def passes(self) -> int:
-        """Passes that cover the whole slab."""
-        return self.row_passes * self.column_passes
-
-    @property
     def active_lanes(self) -> int:
         """Lanes that store; below a warp the others skip."""
         return self.rows_per_pass * self.lanes_per_row

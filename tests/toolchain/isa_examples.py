@@ -255,7 +255,10 @@ sm_100 max.f32 %f1, %f2, %f3, %f4;
 
 # Directives of a kernel's head, with the target that has them.
 DIRECTIVE_EXAMPLES = [
-    ("sm_75", ".visible .entry k2(.param .u64 .ptr .global .align 16 a) .maxntid 128, 1, 1 { ret; }"),
+    (
+        "sm_75",
+        ".visible .entry k2(.param .u64 .ptr .global .align 16 a) .maxntid 128, 1, 1 { ret; }",
+    ),
     ("sm_75", ".visible .entry k2() .reqntid 128 .minnctapersm 2 { ret; }"),
     ("sm_75", ".visible .entry k2() .maxnreg 64 { ret; }"),
     ("sm_75", ".extern .shared .align 128 .b8 dynamic[];"),
