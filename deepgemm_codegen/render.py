@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import jinja2
 
     from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.template_cache import TemplateCache
 
-__all__ = ["environment", "render_kernel"]
+__all__ = ["environment", "render_kernel", "template_cache_in_use"]
 
 
 def _printable(value: object) -> object:
@@ -45,12 +46,12 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  the output is CUDA C++
         finalize=_printable,
-        bytecode_cache=_bytecode_cache(),
+        bytecode_cache=template_cache_in_use(),
         auto_reload=False,
     )
 
 
-def _bytecode_cache() -> jinja2.BytecodeCache | None:
+def template_cache_in_use() -> TemplateCache | None:
     """Compiled templates kept between runs, so that a cold start does not compile them again."""
     from deepgemm_codegen.template_cache import template_cache  # noqa: PLC0415  imports jinja2
 

@@ -24,7 +24,15 @@ PROGRAM = "deepgemm_codegen"
 
 EMITS = ("ptx", "cu", "cubin", "sass", "plan")
 
-_COMMANDS: dict[str, tuple[str, str]] = {}
+_COMMANDS = {
+    name: (f"deepgemm_codegen.cli.{name}", text)
+    for name, text in (
+        ("generate", "every kernel of some YAML files into a folder, or a check of it"),
+        ("schema", "the JSON Schema of those files"),
+        ("doctor", "what is installed, and what it is good for"),
+        ("cache", "show or empty the cache of compiled kernels"),
+    )
+}
 
 _EXAMPLES = (
     "deepgemm_codegen --m=1024 --n=1024 --k=1024 --arch=sm_80 --dtype=fp16 > debug.ptx",
@@ -90,11 +98,11 @@ def _main(context: click.Context, /, **values: Any) -> int:
         return 0
     flags = take_flags(values)
     if not given:
-        console.problem(context.get_help())
         raise click.UsageError("nothing is asked for; give --m, --n and --k, or a command", context)
-    from deepgemm_codegen.cli.emit import emit  # noqa: PLC0415  --help needs none of it
-
     request = gather(flags, environment_settings(os.environ, console), console)
+
+    from deepgemm_codegen.cli.emit import emit  # noqa: PLC0415  --help and errors need none of it
+
     return emit(
         request.spec,
         what=values["emit"] or "ptx",

@@ -43,31 +43,31 @@ def run(args: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             return _invoke(words)
-    except click.UsageError as error:
-        console.problem(f"error: {_usage_message(error)}")
-        if error.ctx is not None:
-            console.problem(f"try: {error.ctx.command_path} --help")
-        return _USAGE
-    except CodegenError as error:
-        _trace()
-        console.problem(f"error: {str(error).rstrip()}")
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        console.problem("interrupted")
-        return _INTERRUPTED
-    except (streams.ReaderGoneError, BrokenPipeError):
-        streams.abandon_stdout()
-        return _READER_GONE
-    except (OSError, MemoryError) as error:
-        _trace()
-        streams.abandon_stdout()
-        console.problem(f"error: the system refuses: {str(error) or 'out of memory'}")
-        return _LACK
-    except Exception as error:  # noqa: BLE001  the last wall before a traceback
-        _trace()
-        cause = " ".join(str(error).split())
-        console.problem(f"internal error: {type(error).__name__}: {cause}; {_ISSUES}")
-        return _INTERNAL
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  the last wall
+        code, message = _concluded(error)
+    if code in (_LACK, _READER_GONE):
+        streams.abandon_stdout()  # it may be what refused
+    if message:
+        console.problem(message)
+    return code
+
+
+def _concluded(error: BaseException) -> tuple[int, str]:
+    """The exit code and the message of whatever ended a command."""
+    if isinstance(error, click.UsageError):
+        hint = f"\ntry: {error.ctx.command_path} --help" if error.ctx is not None else ""
+        return _USAGE, f"error: {_usage_message(error)}{hint}"
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return _INTERRUPTED, "interrupted"
+    if isinstance(error, (streams.ReaderGoneError, BrokenPipeError)):
+        return _READER_GONE, ""
+    _trace()
+    if isinstance(error, CodegenError):
+        return error.exit_code, f"error: {str(error).rstrip()}"
+    if isinstance(error, (OSError, MemoryError)):
+        return _LACK, f"error: the system refuses: {str(error) or 'out of memory'}"
+    cause = " ".join(str(error).split())
+    return _INTERNAL, f"internal error: {type(error).__name__}: {cause}; {_ISSUES}"
 
 
 def _invoke(words: list[str]) -> int:
@@ -93,7 +93,9 @@ def _usage_message(error: click.UsageError) -> str:
             for name in (*parameter.opts, *parameter.secondary_opts)
         ]
         return f"no such option {error.option_name}{nearest(error.option_name, known)}"
-    message = error.format_message().rstrip(".")
+    message = error.format_message()
+    if not message.endswith("..."):
+        message = message.removesuffix(".")
     return message[:1].lower() + message[1:]
 
 

@@ -151,8 +151,8 @@ class Command(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                sections.setdefault(getattr(parameter, "section", "Other"), []).append(record)
+            if record is not None and isinstance(parameter, SectionedOption):
+                sections.setdefault(parameter.section, []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=28)

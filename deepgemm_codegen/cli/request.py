@@ -21,11 +21,12 @@ from deepgemm_codegen.spec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from deepgemm_codegen.cli.streams import Console
+    from deepgemm_codegen.specfile import SpecEntry
 
-__all__ = ["Request", "Setting", "environment_settings", "gather", "take_flags"]
+__all__ = ["Request", "Setting", "environment_settings", "gather", "requests_of", "take_flags"]
 
 _PREFETCH = "DGEMM_PREFETCH_DEPTH"
 _OTHER_VARIABLES = ("DGEMM_CACHE_DIR", "DGEMM_COMPILATION_TIMEOUT_MS")
@@ -120,6 +121,7 @@ def gather(
     *,
     base: GemmSpec | None = None,
     where: str = "",
+    again: bool = False,
 ) -> Request:
     """One spec from all the places a value can come from.
 
@@ -129,17 +131,20 @@ def gather(
         console: where used environment values are noted.
         base: the spec of a kernel file, or None.
         where: its place, ``FILE:LINE``.
+        again: whether an earlier kernel has noted what the environment sets.
 
     Raises:
         InputError: as `GemmSpec.from_fields`.
     """
     values = dict(base.to_fields()) if base is not None else {}
-    origins = {name: where for name in values}
+    origins = dict.fromkeys(values, where)
     for name, setting in settings.items():
         if name in flags:
             continue
-        before = f", in place of {values[name]} from {where}" if name in values else ""
-        console.note(f"{name} = {setting.value} from the environment ({setting.variable}){before}")
+        if name in values or not again:
+            before = f", in place of {values[name]} from {where}" if name in values else ""
+            what = f"{name} = {setting.value} from the environment ({setting.variable})"
+            console.note(what + before)
         values[name] = setting.value
         origins[name] = f"environment {setting.variable.partition('=')[0]}"
     for name, value in flags.items():
@@ -147,3 +152,29 @@ def gather(
         origins[name] = f"flag {flag_of(name)}"
     spec = GemmSpec.from_fields(values)
     return Request(spec, origins, where)
+
+
+def requests_of(
+    files: Sequence[str],
+    flags: Mapping[str, str],
+    settings: Mapping[str, Setting],
+    console: Console,
+) -> list[tuple[SpecEntry, Request]]:
+    """Every kernel that some kernel files ask for, with flags and environment laid over it.
+
+    Raises:
+        InputError: whatever is wrong with the files, or with a kernel after the flags; it names
+            the place.
+    """
+    from deepgemm_codegen.specfile import read_all  # noqa: PLC0415  flags alone need no YAML
+
+    asked: list[tuple[SpecEntry, Request]] = []
+    for entry in read_all(files):
+        try:
+            request = gather(
+                flags, settings, console, base=entry.spec, where=entry.where, again=bool(asked)
+            )
+        except InputError as error:
+            raise InputError(f"{entry.where}: {error}") from error
+        asked.append((entry, request))
+    return asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -9,7 +10,15 @@ from dataclasses import dataclass
 
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
 
-__all__ = ["Console", "ReaderGoneError", "abandon_stdout", "deliver", "guard", "print_data"]
+__all__ = [
+    "Console",
+    "Progress",
+    "ReaderGoneError",
+    "abandon_stdout",
+    "deliver",
+    "guard",
+    "print_data",
+]
 
 _CAUSES = {
     errno.ENOSPC: "the disk is full; free some space, or write to another disk",
@@ -52,9 +61,9 @@ def print_data(data: str | bytes) -> None:
     """
     raw = data.encode() if isinstance(data, str) else data
     stream = sys.stdout
+    if stream is None:  # closed when Python started
+        raise EnvironmentLackError(f"cannot write to standard output: {_CAUSES[errno.EBADF]}")
     try:
-        if stream is None:  # closed when Python started
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         stream.buffer.write(raw)
         stream.buffer.flush()
     except BrokenPipeError as error:
@@ -116,12 +125,7 @@ def _to_stderr(text: str) -> None:
     """Prints a line with control characters and stray bytes spelled out; never fails."""
     lines = text.split("\n")
     shown = "\n".join(line if line.isprintable() else _spelled(line) for line in lines)
-    try:
-        # What goes wrong on stderr can be told to nobody.
-        sys.stderr.write(shown + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass
+    _raw(shown + "\n")
 
 
 def _spelled(line: str) -> str:
@@ -129,3 +133,41 @@ def _spelled(line: str) -> str:
         c if c.isprintable() or c == "\t" else c.encode("unicode_escape", "surrogatepass").decode()
         for c in line
     )
+
+
+class Progress:
+    """A count on stderr that overwrites itself, on a terminal only."""
+
+    def __init__(self, total: int, console: Console) -> None:
+        self._total = total
+        self._count = 0
+        self._next = 0.0
+        self._drawn = False
+        dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._shown = terminal and not dumb and console.level >= 0
+
+    def step(self) -> None:
+        """Counts one more; draws ten times a second at most."""
+        self._count += 1
+        if not self._shown:
+            return
+        from time import monotonic  # noqa: PLC0415  only a terminal needs the time
+
+        if monotonic() >= self._next:
+            self._next = monotonic() + 0.1
+            self._drawn = True
+            _raw(f"\r{self._count} of {self._total}")
+
+    def done(self) -> None:
+        """Clears the line, so that a message can stand there."""
+        if self._drawn:
+            self._drawn = False
+            _raw("\r\x1b[K")
+
+
+def _raw(text: str) -> None:
+    # What goes wrong on stderr, closed or full, can be told to nobody.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
