@@ -54,6 +54,8 @@ class MmaSync:
         mma_m, mma_n, mma_k: instruction shape.
         stages: ring slots in shared memory; prefetch depth is one less.
         min_blocks: resident blocks a multiprocessor that the register cap allows for.
+        fragment_buffers: 2 when the next step's fragments load while this step multiplies, across
+            slices too (an even number of steps); otherwise 1.
         a, b: the operands by role.
     """
 
@@ -67,6 +69,7 @@ class MmaSync:
     mma_k: int
     stages: int
     min_blocks: int
+    fragment_buffers: int
     a: Operand
     b: Operand
 
@@ -74,6 +77,11 @@ class MmaSync:
     def template(self) -> str:
         """Path of the template below ``templates/``."""
         return "kernels/mma_sync.cu.j2"
+
+    @property
+    def loop(self) -> str:
+        """Stem of the main loop's template below ``templates/loops/``."""
+        return "prefetched" if self.fragment_buffers == 2 else "plain"
 
     @property
     def operands(self) -> tuple[Operand, Operand]:

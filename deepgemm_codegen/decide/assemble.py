@@ -9,7 +9,7 @@ from deepgemm_codegen.decide.operands import output_vector, place_operand, trave
 from deepgemm_codegen.epilogue import EpilogueStep
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.naming import kernel_name
-from deepgemm_codegen.plan import Decision, Grid, KernelPlan, MmaSync, Program
+from deepgemm_codegen.plan import FRAGMENT_K, Decision, Grid, KernelPlan, MmaSync, Program
 from deepgemm_codegen.tiles import Extent, Output
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class Choice:
     stages: int
     min_blocks: int
     raster_group: int
+
+
+def fragment_buffers(choice: Choice) -> int:
+    """2 where the steps of a slice alternate evenly between two fragment buffers, else 1."""
+    return 2 if choice.tile_k // FRAGMENT_K % 2 == 0 else 1
 
 
 _SWAPPED: dict[str, Literal["row", "column"]] = {"row": "column", "column": "row"}
@@ -96,6 +101,7 @@ def assemble(
                     mma_k=arch.mma_k,
                     stages=choice.stages,
                     min_blocks=choice.min_blocks,
+                    fragment_buffers=fragment_buffers(choice),
                     a=a,
                     b=b,
                 ),

@@ -252,6 +252,32 @@ gemm_fp16_tt_1001x999x1003_sm_90_d2fb3425(
                 + tile_offset<B_SWIZZLE, B_PANEL_BYTES>(warp_n * WARP_N + lane / 16 * 8 + lane % 8,
                                                         step * 32 + lane / 8 % 2 * 16);
 
+        // -- fragments of one step: loaded by ldmatrix, multiplied by mma --
+        u32 a_fragment[2][FRAGMENTS_M][4];
+        u32 b_fragment[2][FRAGMENTS_N][2];
+        auto load_fragments = [&](int buffer, u32 slot, int step) {
+            auto& left = a_fragment[buffer];
+            auto& right = b_fragment[buffer];
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+                ldmatrix_x4_trans(left[i][0], left[i][1], left[i][2], left[i][3],
+                                  slot + a_lane[i] + step * 16 * A_SWIZZLE);
+#pragma unroll
+            for (int j = 0; j < FRAGMENTS_N; j += 2)
+                ldmatrix_x4(right[j][0], right[j][1], right[j + 1][0], right[j + 1][1],
+                            slot + b_lane[step] + j * 8 * B_SWIZZLE);
+        };
+        auto multiply = [&](int buffer) {
+            auto& left = a_fragment[buffer];
+            auto& right = b_fragment[buffer];
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                    mma_m16n8k16(acc[i][j], left[i], right[j]);
+                }
+        };
+
         // -- prologue: fill all slots but one --
         u32 write = 0;
 #pragma unroll
@@ -265,41 +291,35 @@ gemm_fp16_tt_1001x999x1003_sm_90_d2fb3425(
             write += STAGE_BYTES;
         }
 
-        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way --
+        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, and step t
+        //    while the fragments of step t + 1 are on theirs, across slices too --
         u32 read = 0;
+        __syncthreads();  // slice 0 is complete
+        if (0 < SLICES)
+            load_fragments(0, read, 0);
         for (int slice = 0; slice < SLICES; ++slice) {
-            __syncthreads();  // the slice is complete, and nobody still reads the slot to fill
             const int next = slice + STAGES - 1;
-            if (next < SLICES) {
-                start_a(next);
-                start_b(next);
-            }
-
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                u32 a_fragment[FRAGMENTS_M][4];
-                u32 b_fragment[FRAGMENTS_N][2];
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-                    ldmatrix_x4_trans(a_fragment[i][0], a_fragment[i][1], a_fragment[i][2],
-                                      a_fragment[i][3], read + a_lane[i] + step * 16 * A_SWIZZLE);
-#pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; j += 2)
-                    ldmatrix_x4(b_fragment[j][0], b_fragment[j][1], b_fragment[j + 1][0],
-                                b_fragment[j + 1][1], read + b_lane[step] + j * 8 * B_SWIZZLE);
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-#pragma unroll
-                    for (int j = 0; j < FRAGMENTS_N; ++j) {
-                        mma_m16n8k16(acc[i][j], a_fragment[i], b_fragment[j]);
+                if (step == 0) {
+                    if (next < SLICES) {
+                        start_a(next);
+                        start_b(next);
                     }
+                }
+                if (step < STEPS - 1) {
+                    load_fragments((step + 1) % 2, read, step + 1);
+                } else if (slice + 1 < SLICES) {
+                    if (next < SLICES) {
+                        land_a(write);
+                        land_b(write);
+                    }
+                    __syncthreads();  // it is complete, and nobody reads this slice's slot any more
+                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
+                    load_fragments(0, read, 0);
+                }
+                multiply(step % 2);
             }
-
-            if (next < SLICES) {
-                land_a(write);
-                land_b(write);
-            }
-            read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
         __syncthreads();  // the epilogue's slabs reuse the ring

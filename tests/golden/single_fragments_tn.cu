@@ -260,6 +260,32 @@ gemm_fp16_tn_70x52x1024_sm_120_0fa94fc3(
             b_lane[j] = ring + A_BYTES
                 + tile_offset<B_SWIZZLE, B_PANEL_BYTES>(lane % 16, warp_n * WARP_N * 2 + j * 16);
 
+        // -- fragments of one step: loaded by ldmatrix, multiplied by mma --
+        u32 a_fragment[2][FRAGMENTS_M][4];
+        u32 b_fragment[2][FRAGMENTS_N][2];
+        auto load_fragments = [&](int buffer, u32 slot, int step) {
+            auto& left = a_fragment[buffer];
+            auto& right = b_fragment[buffer];
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+                ldmatrix_x4_trans(left[i][0], left[i][1], left[i][2], left[i][3],
+                                  slot + a_lane[i] + step * 16 * A_SWIZZLE);
+#pragma unroll
+            for (int j = 0; j < FRAGMENTS_N; ++j)
+                ldmatrix_x2_trans(right[j][0], right[j][1],
+                                  slot + b_lane[j] + step * 16 * B_SWIZZLE);
+        };
+        auto multiply = [&](int buffer) {
+            auto& left = a_fragment[buffer];
+            auto& right = b_fragment[buffer];
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                    mma_m16n8k16(acc[i][j], left[i], right[j]);
+                }
+        };
+
         // -- prologue: fill all slots but one --
         u32 write = 0;
 #pragma unroll
@@ -272,39 +298,34 @@ gemm_fp16_tn_70x52x1024_sm_120_0fa94fc3(
             write += STAGE_BYTES;
         }
 
-        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way --
+        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, and step t
+        //    while the fragments of step t + 1 are on theirs, across slices too --
         u32 read = 0;
+        cp_async_wait<STAGES - 2>();  // this thread's part of slice 0 has landed
+        __syncthreads();  // slice 0 is complete
+        if (0 < SLICES)
+            load_fragments(0, read, 0);
         for (int slice = 0; slice < SLICES; ++slice) {
-            cp_async_wait<STAGES - 2>();  // this thread's part of the slice has landed
-            __syncthreads();  // the slice is complete, and nobody still reads the slot to fill
             const int next = slice + STAGES - 1;
-            if (next < SLICES) {
-                start_a(write, next);
-                start_b(write, next);
-            }
-            cp_async_commit();  // also when empty, so that the wait can count
-
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                u32 a_fragment[FRAGMENTS_M][4];
-                u32 b_fragment[FRAGMENTS_N][2];
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-                    ldmatrix_x4_trans(a_fragment[i][0], a_fragment[i][1], a_fragment[i][2],
-                                      a_fragment[i][3], read + a_lane[i] + step * 16 * A_SWIZZLE);
-#pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j)
-                    ldmatrix_x2_trans(b_fragment[j][0], b_fragment[j][1],
-                                      read + b_lane[j] + step * 16 * B_SWIZZLE);
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-#pragma unroll
-                    for (int j = 0; j < FRAGMENTS_N; ++j) {
-                        mma_m16n8k16(acc[i][j], a_fragment[i], b_fragment[j]);
+                if (step == 0) {
+                    if (next < SLICES) {
+                        start_a(write, next);
+                        start_b(write, next);
                     }
+                    cp_async_commit();  // also when empty, so that the wait can count
+                }
+                if (step < STEPS - 1) {
+                    load_fragments((step + 1) % 2, read, step + 1);
+                } else if (slice + 1 < SLICES) {
+                    cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
+                    __syncthreads();  // it is complete, and nobody reads this slice's slot any more
+                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
+                    load_fragments(0, read, 0);
+                }
+                multiply(step % 2);
             }
-
-            read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
         cp_async_wait<0>();

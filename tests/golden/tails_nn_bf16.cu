@@ -279,6 +279,32 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
             b_lane[j] = ring + A_BYTES
                 + tile_offset<B_SWIZZLE, B_PANEL_BYTES>(lane % 16, warp_n * WARP_N * 2 + j * 16);
 
+        // -- fragments of one step: loaded by ldmatrix, multiplied by mma --
+        u32 a_fragment[1][FRAGMENTS_M][4];
+        u32 b_fragment[1][FRAGMENTS_N][2];
+        auto load_fragments = [&](int buffer, u32 slot, int step) {
+            auto& left = a_fragment[buffer];
+            auto& right = b_fragment[buffer];
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+                ldmatrix_x4(left[i][0], left[i][1], left[i][2], left[i][3],
+                            slot + a_lane[step] + i * 16 * A_SWIZZLE);
+#pragma unroll
+            for (int j = 0; j < FRAGMENTS_N; ++j)
+                ldmatrix_x2_trans(right[j][0], right[j][1],
+                                  slot + b_lane[j] + step * 16 * B_SWIZZLE);
+        };
+        auto multiply = [&](int buffer) {
+            auto& left = a_fragment[buffer];
+            auto& right = b_fragment[buffer];
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                    mma_m16n8k16(acc[i][j], left[i], right[j]);
+                }
+        };
+
         // -- prologue: fill all slots but one --
         u32 write = 0;
 #pragma unroll
@@ -305,22 +331,8 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
 
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                u32 a_fragment[FRAGMENTS_M][4];
-                u32 b_fragment[FRAGMENTS_N][2];
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-                    ldmatrix_x4(a_fragment[i][0], a_fragment[i][1], a_fragment[i][2],
-                                a_fragment[i][3], read + a_lane[step] + i * 16 * A_SWIZZLE);
-#pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j)
-                    ldmatrix_x2_trans(b_fragment[j][0], b_fragment[j][1],
-                                      read + b_lane[j] + step * 16 * B_SWIZZLE);
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-#pragma unroll
-                    for (int j = 0; j < FRAGMENTS_N; ++j) {
-                        mma_m16n8k16(acc[i][j], a_fragment[i], b_fragment[j]);
-                    }
+                load_fragments(0, read, step);
+                multiply(0);
             }
 
             read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
