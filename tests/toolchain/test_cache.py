@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deepgemm_codegen import files
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.toolchain import Cache, CacheWarning
 from deepgemm_codegen.toolchain import cache as cache_module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import types
@@ -122,6 +123,7 @@ def test_the_wheels_of_cuda_12_and_13_are_looked_into(
     """CUDA 13 has one bin folder, CUDA 12 one a wheel; the newer comes first."""
     for wheel in ("cuda_nvcc", "cu13"):
         script(tmp_path / "nvidia" / wheel / "bin", "ptxas", "exit 0")
+    (tmp_path / "nvidia" / "__init__.py").touch()  # CUDA 12's wheels bring one
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "nvidia", raising=False)
     folders = [folder for folder in tools._wheel_folders() if tmp_path in folder.parents]
@@ -249,8 +251,7 @@ def test_n19_an_old_compiler_lists_what_it_knows(monkeypatch: pytest.MonkeyPatch
 def test_the_fingerprint_holds_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """N22: where the compiler is installed is no part of its name."""
     monkeypatch.setattr(nvrtc, "_bindings", lambda: FakeNvrtc(""))
-    monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
-    assert nvrtc.fingerprint() == "nvrtc 12.8 0"
+    assert re.fullmatch(r"nvrtc 12\.8 \d+", nvrtc.fingerprint())
 
 
 @needs_nvrtc
@@ -258,7 +259,7 @@ def test_the_fingerprint_tells_builds_apart() -> None:
     kind, release, size = nvrtc.fingerprint().split()
     assert kind == "nvrtc"
     assert release == "{}.{}".format(*nvrtc.version())
-    assert int(size) == 0 or int(size) > 1_000_000
+    assert int(size) > 1_000_000 or sys.platform != "linux"
 
 
 def test_importing_the_room_loads_no_compiler() -> None:
