@@ -57,6 +57,8 @@ class Arch:
         cp_async: whether global memory is copied to shared memory asynchronously.
         mma_flops_per_clock: FLOP a multiprocessor does a clock through mma.sync, fp16 in,
             fp32 sums.
+        l2_bytes_per_clock: bytes a clock that the L2 sustains to each multiprocessor when all
+            of them read.
         min_ptx: oldest PTX version of the target, (major, minor).
         note: a line for people when they ask for this target, or empty.
     """
@@ -76,6 +78,7 @@ class Arch:
     dtypes: tuple[str, ...]
     cp_async: bool
     mma_flops_per_clock: int
+    l2_bytes_per_clock: int
     min_ptx: tuple[int, int]
     note: str = ""
 
@@ -169,6 +172,7 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         dtypes=tuple(facts["dtypes"]),
         cp_async=facts["cp_async"],
         mma_flops_per_clock=facts["mma_flops_per_clock"],
+        l2_bytes_per_clock=facts["l2_bytes_per_clock"],
         min_ptx=tuple(facts["min_ptx"]),
         note="; ".join(notes),
     )

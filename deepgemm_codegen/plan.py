@@ -12,27 +12,14 @@ D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from deepgemm_codegen.dtypes import DType
 from deepgemm_codegen.epilogue import EpilogueStep
 from deepgemm_codegen.expressions import Expression, Number, Variable, ceildiv, times
+from deepgemm_codegen.signature import Parameter, parameters
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.tiles import WARP, Extent, Operand, Output
 
-__all__ = [
-    "Decision",
-    "Extent",
-    "Grid",
-    "KernelPlan",
-    "MmaSync",
-    "Operand",
-    "Output",
-    "Parameter",
-    "Program",
-]
-
-WARP = 32
-"""Threads of a warp."""
+__all__ = ["Decision", "Grid", "KernelPlan", "MmaSync", "Program"]
 
 FRAGMENT_K = 16
 """Elements of k that one set of ldmatrix fragments covers, on every architecture."""
@@ -55,199 +42,6 @@ class Decision:
     choice: str
     reason: str
     rival: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """A dimension in a plan.
-
-    Attributes:
-        name: the caller's ``M``, ``N`` or ``K``, the generated constant; its lower case is the
-            argument of a dynamic one.
-        size: the fixed size, or the size a dynamic one is planned for.
-        dynamic: whether the kernel takes it as an argument.
-        tile: elements of it that a block covers.
-    """
-
-    name: str
-    size: int
-    dynamic: bool
-    tile: int
-
-    @property
-    def symbol(self) -> str:
-        """How the kernel's code names it: ``M`` or ``m``."""
-        return self.name.lower() if self.dynamic else self.name
-
-    @property
-    def tail(self) -> bool:
-        """Whether the last tile may be partial, so that guards are printed."""
-        return self.dynamic or self.size % self.tile != 0
-
-    @property
-    def tiles(self) -> int:
-        """Tiles along this dimension at the planned size."""
-        return -(-self.size // self.tile)
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """How A or B travels: global memory, shared memory, fragments.
-
-    Attributes:
-        name: ``a`` or ``b``, its role in the plan; `source` is the caller's letter.
-        source: ``a`` or ``b``, the caller's operand that plays the role.
-        dtype: element type.
-        major: ``k`` when k is contiguous in memory, ``mn`` when m or n is.
-        leading: leading dimension in elements; None when it is the dynamic argument
-            ``ld<source>``.
-        rows: the extent across the rows of the stored matrix.
-        columns: the contiguous extent.
-        vector_bytes: bytes that one thread copies at a time.
-        mechanism: ``cp_async`` from global to shared memory in flight, or ``registers`` (load,
-            then store), for 2-byte vectors and for architectures without cp.async.
-        swizzle_bytes: panel width in shared memory, see `deepgemm_codegen.layout`.
-        threads: threads of the block, all of which copy.
-    """
-
-    name: Literal["a", "b"]
-    source: Literal["a", "b"]
-    dtype: DType
-    major: Literal["k", "mn"]
-    leading: int | None
-    rows: Extent
-    columns: Extent
-    vector_bytes: int
-    mechanism: Literal["cp_async", "registers"]
-    swizzle_bytes: int
-    threads: int
-
-    @property
-    def leading_symbol(self) -> str:
-        """The generated constant or argument that holds the leading dimension."""
-        return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one stage's tile."""
-        return self.rows.tile * self.row_bytes
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row of the tile."""
-        return self.columns.tile * self.dtype.bytes
-
-    @property
-    def panels(self) -> int:
-        """Panels that a row is cut into."""
-        return self.row_bytes // self.swizzle_bytes
-
-    @property
-    def panel_bytes(self) -> int:
-        """Bytes of one panel."""
-        return self.rows.tile * self.swizzle_bytes
-
-    @property
-    def panel_columns(self) -> int:
-        """Elements of a row that a panel holds."""
-        return self.swizzle_bytes // self.dtype.bytes
-
-    @property
-    def pass_bytes(self) -> int:
-        """Bytes that the block copies when every thread copies one vector."""
-        return self.threads * self.vector_bytes
-
-    @property
-    def pass_rows(self) -> int:
-        """Rows of a panel that one pass fills."""
-        return self.pass_bytes // self.swizzle_bytes
-
-    @property
-    def passes(self) -> int:
-        """Passes that fill one panel."""
-        return -(-self.rows.tile // self.pass_rows)
-
-    @property
-    def ragged_pass(self) -> bool:
-        """Whether some threads have no row in the last pass."""
-        return self.rows.tile % self.pass_rows != 0
-
-    @property
-    def vector_elements(self) -> int:
-        """Elements of one copied vector."""
-        return self.vector_bytes // self.dtype.bytes
-
-    @property
-    def row_tail(self) -> bool:
-        """Whether the copy must test that a row exists."""
-        return self.rows.tail
-
-    @property
-    def column_tail(self) -> bool:
-        """Whether the copy must test how much of a row exists."""
-        return self.columns.tail
-
-    @property
-    def tail(self) -> bool:
-        """Whether any test is printed in the copy."""
-        return self.row_tail or self.column_tail
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """How D is written, and C read where there is one.
-
-    Attributes:
-        dtype, leading: of D; ``leading`` is None when it is the argument ``ldd``.
-        c_dtype, c_leading: of C; ``c_dtype`` is None without C.
-        vector: elements that a lane stores at a time (4, 2 or 1).
-        warp_n: columns of the warp tile.
-    """
-
-    dtype: DType
-    leading: int | None
-    c_dtype: DType | None
-    c_leading: int | None
-    vector: int
-    warp_n: int
-
-    @property
-    def leading_symbol(self) -> str:
-        """``LDD`` or ``ldd``."""
-        return "ldd" if self.leading is None else "LDD"
-
-    @property
-    def c_leading_symbol(self) -> str:
-        """``LDC`` or ``ldc``."""
-        return "ldc" if self.c_leading is None else "LDC"
-
-    @property
-    def vectors_per_row(self) -> int:
-        """Vectors in one row of the warp's slab."""
-        return self.warp_n // self.vector
-
-    @property
-    def lanes_per_row(self) -> int:
-        """Lanes that store one row: the largest divisor of the row's vectors up to a warp."""
-        return max(d for d in range(1, WARP + 1) if self.vectors_per_row % d == 0)
-
-    @property
-    def column_passes(self) -> int:
-        """Times those lanes move along a row."""
-        return self.vectors_per_row // self.lanes_per_row
-
-    @property
-    def rows_per_pass(self) -> int:
-        """Rows that a warp stores at a time: a power of two up to 16."""
-        rows = 16
-        while rows * self.lanes_per_row > WARP:
-            rows //= 2
-        return rows
-
-    @property
-    def active_lanes(self) -> int:
-        """Lanes that store; below a warp the others skip."""
-        return self.rows_per_pass * self.lanes_per_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +74,21 @@ class MmaSync:
     def template(self) -> str:
         """Path of the template below ``templates/``."""
         return "kernels/mma_sync.cu.j2"
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        """Both operands, A first."""
+        return (self.a, self.b)
+
+    @property
+    def any_in_flight(self) -> bool:
+        """Whether any operand is copied by cp.async."""
+        return self.a.in_flight or self.b.in_flight
+
+    @property
+    def operands_in_registers(self) -> tuple[Operand, ...]:
+        """The operands that pass through registers on their way to shared memory."""
+        return tuple(operand for operand in self.operands if not operand.in_flight)
 
     @property
     def threads(self) -> int:
@@ -343,31 +152,24 @@ class Grid:
 
     raster_group: int
 
+    def tile_of(self, block: int, tiles_m: int, tiles_n: int) -> tuple[int, int, int]:
+        """(batch, tile row, tile column) that a block computes; what the templates print.
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of the kernel, in order.
+        Batches follow each other. In one, a group of `raster_group` tile rows (the last one may
+        be lower) is walked down its first column, then down the next.
+        """
+        batch, block = divmod(block, tiles_m * tiles_n)
+        group, within = divmod(block, self.raster_group * tiles_n)
+        height = min(self.raster_group, tiles_m - group * self.raster_group)
+        column, row = divmod(within, height)
+        return batch, group * self.raster_group + row, column
 
-    Attributes:
-        name: as the signature spells it.
-        role: what the harness passes: ``a b c d`` and ``operand`` are device pointers,
-            ``alpha``/``beta`` floats, ``dim`` a 32-bit size, ``stride`` a 64-bit leading
-            dimension.
-        dtype: element type behind a pointer, else None.
-        written: whether the kernel writes through the pointer.
-        step: index of the epilogue step for ``operand``, else -1.
-    """
-
-    name: str
-    role: Literal["a", "b", "c", "d", "operand", "alpha", "beta", "dim", "stride"]
-    dtype: DType | None = None
-    written: bool = False
-    step: int = -1
-
-    @property
-    def pointer(self) -> bool:
-        """Whether the argument is a device pointer."""
-        return self.dtype is not None
+    def block_of(self, batch: int, tile_m: int, tile_n: int, tiles_m: int, tiles_n: int) -> int:
+        """The block that computes a tile: the inverse of `tile_of`."""
+        group, row = divmod(tile_m, self.raster_group)
+        height = min(self.raster_group, tiles_m - group * self.raster_group)
+        within = tile_n * height + row
+        return batch * tiles_m * tiles_n + group * self.raster_group * tiles_n + within
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,41 +207,12 @@ class KernelPlan:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The kernel's arguments, in order."""
-        body, output = self.body, self.output
-        by_source = {operand.source: operand for operand in (body.a, body.b)}
-        found = [
-            Parameter("a", "a", by_source["a"].dtype),
-            Parameter("b", "b", by_source["b"].dtype),
-        ]
-        if output.c_dtype is not None:
-            found.append(Parameter("c", "c", output.c_dtype))
-        found.append(Parameter("d", "d", output.dtype, written=True))
-        found.extend(
-            Parameter(f"{step.kind}{index}", "operand", step.dtype, step=index)
-            for index, step in enumerate(self.epilogue)
-            if step.dtype is not None
-        )
-        found.append(Parameter("alpha", "alpha"))
-        if output.c_dtype is not None:
-            found.append(Parameter("beta", "beta"))
-        dims = (("m", self.spec.m), ("n", self.spec.n), ("k", self.spec.k))
-        found.extend(Parameter(name, "dim") for name, dim in dims if dim.dynamic)
-        found.extend(
-            Parameter(f"ld{operand}", "stride")
-            for operand in self.dynamic_strides
-        )
-        return tuple(found)
+        return parameters(self)
 
     @property
-    def dynamic_strides(self) -> tuple[str, ...]:
-        """Letters of the operands whose leading dimension is an argument."""
-        leading = {self.body.a.source: self.body.a.leading, self.body.b.source: self.body.b.leading}
-        letters = [letter for letter in "ab" if leading[letter] is None]
-        if self.output.c_dtype is not None and self.output.c_leading is None:
-            letters.append("c")
-        if self.output.leading is None:
-            letters.append("d")
-        return tuple(letters)
+    def extents(self) -> tuple[Extent, ...]:
+        """m, n and k."""
+        return (self.m, self.n, self.k)
 
     @property
     def blocks(self) -> Expression:
@@ -450,6 +223,7 @@ class KernelPlan:
             return ceildiv(size, extent.tile)
 
         return times(times(tiles(self.m), tiles(self.n)), Number(self.batch))
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

@@ -9,11 +9,12 @@ from deepgemm_codegen.decide.operands import output_vector, place_operand, trave
 from deepgemm_codegen.epilogue import EpilogueStep
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.naming import kernel_name
-from deepgemm_codegen.plan import Decision, Extent, Grid, KernelPlan, MmaSync, Output, Program
+from deepgemm_codegen.plan import Decision, Grid, KernelPlan, MmaSync, Program
+from deepgemm_codegen.tiles import Extent, Output
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.spec import Dim, GemmSpec
+    from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Choice", "assemble"]
 
@@ -49,16 +50,10 @@ def assemble(
     """The program of one choice that the constraints have passed."""
     transposed = spec.layout_d == "t"
 
-    def extent(name: str, dim: Dim, tile: int) -> Extent:
-        return Extent(name, dim.size, dim.dynamic, tile)
-
-    if transposed:
-        m = extent("N", spec.n, choice.tile_m)
-        n = extent("M", spec.m, choice.tile_n)
-    else:
-        m = extent("M", spec.m, choice.tile_m)
-        n = extent("N", spec.n, choice.tile_n)
-    k = extent("K", spec.k, choice.tile_k)
+    rows, columns = (("N", spec.n), ("M", spec.m)) if transposed else (("M", spec.m), ("N", spec.n))
+    m = Extent("m", rows[0], rows[1].size, rows[1].dynamic, choice.tile_m)
+    n = Extent("n", columns[0], columns[1].size, columns[1].dynamic, choice.tile_n)
+    k = Extent("k", "K", spec.k.size, spec.k.dynamic, choice.tile_k)
     threads = 32 * choice.warps_m * choice.warps_n
     sources: tuple[Literal["a", "b"], Literal["a", "b"]] = ("b", "a") if transposed else ("a", "b")
     a = place_operand(spec, "a", sources[0], travel_of(spec, sources[0], arch), m, k, threads)

@@ -10,7 +10,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
-from deepgemm_codegen.plan import Extent, Operand
+from deepgemm_codegen.tiles import Extent, Operand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

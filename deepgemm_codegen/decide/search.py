@@ -1,0 +1,369 @@
+"""Choice: the cheapest candidate, found without costing them all.
+
+The search goes from the outermost question inwards: tile, warps, slice of k, resident blocks,
+stages. At each level a floor is known under which no continuation can cost, and a branch whose
+floor is not below the best cost so far is left. Costs are compared in whole hundredths of the
+problem's roofline: the model knows no finer difference, and near ties would otherwise keep
+every branch alive.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop
+from math import ceil, inf, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deepgemm_codegen.decide import constraints
+from deepgemm_codegen.decide.assemble import Choice
+from deepgemm_codegen.decide.pipeline import STAGES, TILE_KS, deepest, slab_bytes, useful_stages
+from deepgemm_codegen.decide.predict import (
+    FRAGMENT_FINISH,
+    OVERLAP,
+    PANEL_TRAFFIC,
+    SCHEDULERS,
+    copy_clocks,
+    finish_clocks,
+    first_clocks,
+    kernel_clocks,
+    output_bytes,
+    roofline,
+    slice_loss,
+)
+from deepgemm_codegen.decide.registers import MIN_BLOCKS, most_blocks, staged_registers
+from deepgemm_codegen.decide.schedule import RASTER_GROUPS, best_raster, compulsory_bytes
+from deepgemm_codegen.decide.tile import TILE_MS, TILE_NS
+from deepgemm_codegen.decide.warps import WARP_LAYOUTS, Layout, tile_table
+from deepgemm_codegen.layout import swizzle_bytes_for
+from deepgemm_codegen.plan import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["MENU", "Found", "Menu", "cost", "menu_for", "search"]
+
+ROUNDING = 1 - 1e-9
+"""Keeps a floor below the cost it bounds when both round differently."""
+
+
+class Menu(NamedTuple):
+    """The values that each question may be answered with, preferred first.
+
+    An override leaves one value of its own; the search for a rival leaves the winner's out.
+    """
+
+    tile_m: tuple[int, ...] = TILE_MS
+    tile_n: tuple[int, ...] = TILE_NS
+    tile_k: tuple[int, ...] = TILE_KS
+    warps: tuple[tuple[int, int], ...] = WARP_LAYOUTS
+    stages: tuple[int, ...] = STAGES
+    min_blocks: tuple[int, ...] = MIN_BLOCKS
+    raster_group: tuple[int, ...] = RASTER_GROUPS
+
+
+MENU = Menu()
+"""What the tree tries where nobody overrides it."""
+
+
+def menu_for(problem: Problem) -> Menu:
+    """The menu without tiles and slices that reach further beyond the problem than they must."""
+    return Menu(
+        tile_m=reaching(TILE_MS, problem.m),
+        tile_n=reaching(TILE_NS, problem.n),
+        tile_k=reaching(TILE_KS, problem.k),
+    )
+
+
+def reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:
+    """The values up to the first that covers an extent, in their order."""
+    limit = min((value for value in values if value >= extent), default=extent)
+    return tuple(value for value in values if value <= limit)
+
+
+class Found(NamedTuple):
+    """The winner of a search.
+
+    Attributes:
+        choice: its numbers.
+        clocks: its predicted cost.
+        costed: candidates whose cost was computed.
+    """
+
+    choice: Choice
+    clocks: float
+    costed: int
+
+
+def cost(problem: Problem, machine: Machine, clocks: float) -> int:
+    """Clocks in whole hundredths of the roofline, rounded up: what candidates compete by."""
+    return ceil(clocks / (roofline(problem, machine) / 100))
+
+
+def search(problem: Problem, machine: Machine, menu: Menu) -> Found | None:
+    """The cheapest choice from a menu, or None when nothing on it is legal.
+
+    Of equal costs the first in the order of floors, then of the menu, wins; of its stage counts
+    the fewest that keep the cost.
+    """
+    run = _Search(problem, machine, menu)
+    for tile in run.tiles():
+        if tile.floor > run.ceiling:
+            break
+        run.visit_tile(tile)
+    return run.result()
+
+
+class _Tile(NamedTuple):
+    """A tile in the context of a problem.
+
+    Attributes:
+        floor: clocks that no kernel with this tile can beat; the order of the search.
+        negative_n: minus the columns, so that of equal floors the wider tile comes first.
+        tile_m: rows.
+        tiles: blocks of the grid.
+        rounds: tiles of the busiest multiprocessor.
+        copies: issue clocks of the copy, one tile and one element of k.
+        end: least clocks of all epilogues.
+        layouts: legal warp layouts.
+    """
+
+    floor: float
+    negative_n: int
+    tile_m: int
+    tiles: int
+    rounds: int
+    copies: float
+    end: float
+    layouts: list[Layout]
+
+    @property
+    def tile_n(self) -> int:
+        """Columns."""
+        return -self.negative_n
+
+
+class _Search:
+    """The state of one search: what the spec fixes, and the best so far."""
+
+    def __init__(self, problem: Problem, machine: Machine, menu: Menu) -> None:
+        self.problem = problem
+        self.machine = machine
+        self.menu = menu
+        self.copy_a, self.copy_b = copy_clocks(problem)
+        self.finish = finish_clocks(problem)
+        self.once = compulsory_bytes(problem)
+        self.memory_floor = self.once / machine.dram_rate
+        self.out_floor = output_bytes(problem) / machine.dram_rate
+        self.first = first_clocks(machine)
+        self.base = machine.launch + self.first
+        self.unit = roofline(problem, machine) / 100
+        self.stages = tuple(
+            count
+            for count in menu.stages
+            if not constraints.staged_copy(count, staged=problem.staged)
+        )
+        self.most_depth = max(self.stages, default=2) - 1
+        self.ceiling = inf  # a cost above it cannot win
+        self.least_loss = slice_loss(max(menu.tile_k)) / max(menu.tile_k)
+        self.best: tuple[_Tile, Layout] | None = None
+        self.clocks = inf
+        self.arguments: dict[str, Any] = {}
+        self.traffics: dict[tuple[int, int, int], float] = {}
+        self.costed = 0
+
+    def tiles(self) -> Iterator[_Tile]:
+        """All tiles whose grid is legal, the lowest floor first."""
+        problem, machine, menu = self.problem, self.machine, self.menu
+        m, n, k, batch, sms = problem.m, problem.n, problem.k, problem.batch, machine.sms
+        copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
+        memory_floor, out_floor = self.memory_floor, self.out_floor
+        l2_clocks = k * problem.element_bytes / machine.l2_rate
+        wait = self.waited(-(-k // max(menu.tile_k)))
+        counts_n = {tile: -(-n // tile) for tile in menu.tile_n}
+        heap = []
+        table = tile_table(machine, problem.element_bytes, menu.warps)
+        for tile_m in menu.tile_m:
+            tiles_m = -(-m // tile_m)
+            rows, copy_m, finish_m = m / tiles_m, tile_m * copy_a, tile_m * finish
+            for tile_n, blocks, mma, shared, layouts in table[tile_m]:
+                if tile_n not in counts_n:
+                    continue
+                tiles_n = counts_n[tile_n]
+                tiles = batch * tiles_m * tiles_n
+                rounds = -(-tiles // sms)
+                copies = copy_m + tile_n * copy_b
+                feed = shared + copies
+                work = rounds * k * sqrt(mma * mma + feed * feed)
+                memory = rounds * l2_clocks * (rows + n / tiles_n)
+                waves = -(-rounds // blocks)
+                if memory < memory_floor:
+                    memory = memory_floor
+                if memory < wait * waves:
+                    memory = wait * waves
+                end = rounds * finish_m * tile_n
+                if end < out_floor:
+                    end = out_floor
+                floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+                floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
+                heap.append((floor, -tile_n, tile_m, tiles, rounds, copies, end, layouts))
+        heapify(heap)
+        while heap:
+            tile = _Tile._make(heappop(heap))
+            if not constraints.grid(tile.tiles):
+                yield tile
+
+    def waited(self, slices: int) -> float:
+        """Clocks of latency that a wave cannot hide, with the deepest ring."""
+        if not slices or not self.stages:
+            return 0.0
+        depth = min(max(self.stages), useful_stages(slices)) - 1
+        return slices * self.machine.loaded_latency / depth
+
+    def visit_tile(self, tile: _Tile) -> None:
+        """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
+        problem, rounds = self.problem, tile.rounds
+        wait = self.waited(-(-problem.k // max(self.menu.tile_k)))
+        for layout in tile.layouts:
+            most = min(layout.blocks, rounds)
+            waves = -(-rounds // most)
+            ready = most * layout.warps
+            math, feed = layout.mma, layout.shared + tile.copies
+            loss = rounds / most
+            if ready < SCHEDULERS:
+                math *= SCHEDULERS / ready
+            else:
+                loss *= SCHEDULERS / ready
+            rate = rounds * sqrt(math * math + feed * feed)
+            work = problem.k * (rate + loss * self.least_loss)
+            memory = max(self.memory_floor, wait * waves)
+            floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+            edge = (waves - 1) * self.first / most
+            edge += waves * FRAGMENT_FINISH * tile.tile_m / (16 * layout.warps_m)
+            edge += self.base + tile.end
+            if (floor + edge) * ROUNDING <= self.ceiling:
+                self.visit_layout(tile, layout, rate, loss, waves, edge)
+
+    def visit_layout(
+        self, tile: _Tile, layout: Layout, rate: float, loss: float, waves: int, edge: float
+    ) -> None:
+        """Asks for the slice of k; its padding, panels and barriers cost.
+
+        Args:
+            tile: outer choice.
+            layout: outer choice.
+            rate: least clocks of math and shared memory an element of k, all rounds.
+            loss: least waits a slice, in units of `slice_loss`.
+            waves: fewest waves.
+            edge: least clocks outside the slices.
+        """
+        problem, machine = self.problem, self.machine
+        k, size = problem.k, problem.element_bytes
+        a_pass = WARP * layout.warps * problem.a.vector_bytes
+        b_pass = WARP * layout.warps * problem.b.vector_bytes
+        rows = problem.m / -(-problem.m // tile.tile_m)
+        columns = problem.n / -(-problem.n // tile.tile_n)
+        for tile_k in self.menu.tile_k:
+            a_row = (tile_k if problem.a_k_major else tile.tile_m) * size
+            b_row = (tile_k if problem.b_k_major else tile.tile_n) * size
+            a_panel = swizzle_bytes_for(a_row, a_pass)
+            b_panel = swizzle_bytes_for(b_row, b_pass)
+            if not a_panel or not b_panel:
+                continue
+            flow = rows * PANEL_TRAFFIC[a_panel] + columns * PANEL_TRAFFIC[b_panel]
+            flow *= size / machine.l2_rate
+            slices = -(-k // tile_k)
+            work = slices * (tile_k * rate + loss * slice_loss(tile_k))
+            memory = max(slices * tile_k * flow * tile.rounds, self.memory_floor)
+            memory = max(memory, waves * self.waited(slices) + memory / self.most_depth)
+            floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+            if (floor + edge) * ROUNDING <= self.ceiling:
+                self.visit_slice(tile, layout, tile_k, flow)
+
+    def visit_slice(self, tile: _Tile, layout: Layout, tile_k: int, flow: float) -> None:
+        """Asks for resident blocks and stages, and computes what is left."""
+        problem, machine = self.problem, self.machine
+        tile_m, tile_n = tile.tile_m, tile.tile_n
+        threads = WARP * layout.warps
+        most = layout.blocks
+        if problem.staged:
+            staged = staged_registers(problem, tile_m, tile_n, tile_k, threads)
+            most = most_blocks(machine, layout.registers + staged, threads)
+        stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
+        slabs = slab_bytes(tile_n, layout.warps_m)
+        useful = useful_stages(-(-problem.k // tile_k))
+        arguments = {
+            "tiles": tile.tiles,
+            "tile_k": tile_k,
+            "warps": layout.warps,
+            "warp_rows": tile_m // layout.warps_m,
+            "mma": layout.mma,
+            "feed": layout.shared + tile.copies,
+            "flow": flow,
+            "finish": self.finish * tile_m * tile_n,
+        }
+        for blocks in self.menu.min_blocks:
+            if blocks > most:
+                break
+            stages = deepest(self.stages, stage_bytes, slabs, useful, blocks, machine)
+            if not stages:
+                break
+            traffic = self.traffic(tile, blocks)
+            self.costed += 1
+            clocks = kernel_clocks(
+                problem, machine, stages=stages, blocks=blocks, dram_bytes=traffic, **arguments
+            )
+            if clocks <= self.ceiling:
+                self.ceiling = (ceil(clocks / self.unit) - 1) * self.unit
+                self.best = tile, layout
+                self.clocks = clocks
+                self.arguments = {
+                    **arguments, "stages": stages, "blocks": blocks, "dram_bytes": traffic
+                }
+            if blocks >= tile.rounds:
+                break  # more blocks than the busiest multiprocessor has tiles
+
+    def traffic(self, tile: _Tile, blocks: int) -> float:
+        """Bytes of A and B from device memory under the best raster."""
+        machine = self.machine
+        problem = self.problem
+        if (
+            self.once <= machine.l2_bytes * problem.batch
+            or tile.tiles <= machine.sms * blocks * problem.batch
+        ):
+            return self.once
+        key = tile.tile_m, tile.tile_n, blocks
+        if key not in self.traffics:
+            self.traffics[key] = best_raster(problem, machine, *key, self.menu.raster_group)[0]
+        return self.traffics[key]
+
+    def result(self) -> Found | None:
+        """The best candidate, with the fewest stages that keep its cost."""
+        if self.best is None:
+            return None
+        tile, layout = self.best
+        arguments = self.arguments
+        problem, machine = self.problem, self.machine
+        blocks, stages = arguments["blocks"], arguments["stages"]
+        for count in self.stages:
+            if count >= stages:
+                break
+            clocks = kernel_clocks(problem, machine, **{**arguments, "stages": count})
+            if clocks <= self.ceiling + self.unit:
+                stages, self.clocks = count, clocks
+                break
+        _, group = best_raster(
+            problem, machine, tile.tile_m, tile.tile_n, blocks, self.menu.raster_group
+        )
+        choice = Choice(
+            tile_m=tile.tile_m,
+            tile_n=tile.tile_n,
+            tile_k=arguments["tile_k"],
+            warps_m=layout.warps_m,
+            warps_n=layout.warps_n,
+            stages=stages,
+            min_blocks=blocks,
+            raster_group=group,
+        )
+        return Found(choice, self.clocks, self.costed)

@@ -1,0 +1,26 @@
+"""The instruction families; each module registers its semantics when imported."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["load"]
+
+_FAMILIES = (
+    "control",
+    "convert",
+    "copyasync",
+    "floating",
+    "integer",
+    "loadstore",
+    "matrix",
+    "move",
+    "predicate",
+    "warp",
+)
+
+
+def load() -> None:
+    """Import every family."""
+    for family in _FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")

@@ -1,0 +1,1 @@
+"""Is a generated kernel right? Buffers, oracle, launches, verdicts."""

@@ -1,0 +1,214 @@
+"""The words a generated file needs beside the plan's numbers.
+
+Pure text derived from a plan: the header, the C signature, which primitives to include. The
+templates get it as ``text`` next to ``plan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen import __version__
+from deepgemm_codegen.naming import spec_digest
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.epilogue import EpilogueStep
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.tiles import Extent, Operand
+
+_CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
+"""cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
+
+__all__ = ["StepText", "Text", "command_line", "text_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """One epilogue step as its template sees it.
+
+    Attributes:
+        kind: stem of the template file.
+        operand: the argument that points to the step's values, or empty.
+        index: C expression of the element that belongs to column ``v`` of the vector.
+        dtype: type name of the operand, or empty.
+    """
+
+    kind: str
+    operand: str
+    index: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Everything textual about one generated file; see `text_of`."""
+
+    version: str
+    spec: str
+    command: str
+    digest: str
+    formula: str
+    storage_types: tuple[tuple[str, str], ...]
+    fixed_extents: tuple[Extent, ...]
+    dynamic_extents: tuple[Extent, ...]
+    fixed_strides: tuple[tuple[str, int], ...]
+    batch_strides: tuple[tuple[str, str], ...]
+    primitives: tuple[tuple[str, int], ...]
+    steps: tuple[StepText, ...]
+    step_kinds: tuple[str, ...]
+    cache_of: Mapping[int, str]
+    signature: str
+    arguments: str
+    alignments: tuple[tuple[str, int], ...]
+    refusals: tuple[str, ...]
+    blocks: str
+
+
+def command_line(plan: KernelPlan) -> str:
+    """Flags that generate the same kernel again."""
+    fields = plan.spec.to_fields()
+    flags = (f"--{key.replace('_', '-')}={value}" for key, value in fields.items())
+    return " ".join((*flags, "--emit", "cu"))
+
+
+def _formula(plan: KernelPlan) -> str:
+    inner = "alpha * A * B" + (" + beta * C" if plan.spec.dtype_c is not None else "")
+    for step in plan.spec.epilogue:
+        inner = f"{step.kind}({inner})"
+    return inner
+
+
+def _storage_types(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
+    types: dict[str, DType] = {}
+    for parameter in plan.parameters:
+        if parameter.dtype is not None:
+            types.setdefault(parameter.dtype.name, parameter.dtype)
+    return tuple((name, dtype.storage) for name, dtype in types.items())
+
+
+def _copy_primitives(operands: tuple[Operand, ...]) -> list[tuple[str, int]]:
+    found = [
+        ("cp_async_partial" if operand.tail else "cp_async", operand.vector_bytes)
+        for operand in operands
+        if operand.in_flight
+    ]
+    return [*dict.fromkeys(found), ("cp_async_group", 0)] if found else []
+
+
+def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
+    """(template, width) of the wrappers this kernel uses, each once, in reading order.
+
+    The width is for templates that print one function a width; others ignore it.
+    """
+    body, output = plan.body, plan.output
+    names = ["ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans"]
+    names.append(f"ldmatrix_x{4 if body.b_pairs else 2}{'' if body.b.k_major else '_trans'}")
+    names.append(f"mma_m16n8k{body.mma_k}")
+    names.append("slab")
+    readers = [step.dtype.name for step in plan.epilogue if step.dtype is not None]
+    if output.c_dtype is not None:
+        readers.append(output.c_dtype.name)
+    names.extend(f"{name}_to_float" for name in readers if name != "fp32")
+    if output.c_dtype is not None:
+        names.append("load_c")
+    if output.dtype.name != "fp32":
+        names.append(f"float_to_{output.dtype}")
+    names.append("store_d")
+    pairs = [("tile_offset", 0), *_copy_primitives(body.operands), *((n, 0) for n in names)]
+    return tuple(dict.fromkeys(pairs))
+
+
+def _step_text(index: int, step: EpilogueStep) -> StepText:
+    if step.dtype is None:
+        return StepText(step.kind, "", "", "")
+    element = "row" if step.access == "row" else "column + v"
+    return StepText(step.kind, f"{step.kind}{index}", element, step.dtype.name)
+
+
+def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
+    body, output = plan.body, plan.output
+    strides = [(o.source, f"{o.rows.symbol} * {o.leading_symbol}") for o in body.operands]
+    if output.c_dtype is not None:
+        strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
+    strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
+    return tuple(sorted(strides))
+
+
+def _alignments(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
+    """(pointer, bytes) that the code relies on, not more than the spec promised."""
+    body, output = plan.body, plan.output
+    found = {o.source: o.vector_bytes for o in body.operands}
+    if output.c_dtype is not None:
+        found["c"] = output.vector * output.c_dtype.bytes
+    found["d"] = output.vector * output.dtype.bytes
+    return tuple(sorted(found.items()))
+
+
+def _refusals(plan: KernelPlan) -> tuple[str, ...]:
+    """C conditions under which the launcher refuses: null where a pointer will be followed."""
+    conditions = []
+    for parameter in plan.parameters:
+        if parameter.role in ("a", "b"):
+            conditions.append(f"{parameter.name} == nullptr && alpha != 0.0f")
+        elif parameter.role == "c":
+            conditions.append(f"{parameter.name} == nullptr && beta != 0.0f")
+        elif parameter.pointer:
+            conditions.append(f"{parameter.name} == nullptr")
+    conditions.extend(
+        f"ld{letter} < {plan.spec.stored(letter)[1]}"
+        if not plan.spec.stored(letter)[1].dynamic
+        else f"ld{letter} < {_dim_name(plan, letter)}"
+        for letter in (p.name[2] for p in plan.parameters if p.role == "stride")
+    )
+    return tuple(conditions)
+
+
+def _dim_name(plan: KernelPlan, letter: str) -> str:
+    """The argument that holds the contiguous length of an operand."""
+    layout = {"a": plan.spec.layout[0], "b": plan.spec.layout[1]}.get(letter, plan.spec.layout_d)
+    normal, transposed = {"a": ("k", "m"), "b": ("n", "k")}.get(letter, ("n", "m"))
+    return transposed if layout == "t" else normal
+
+
+def _blocks_c(plan: KernelPlan) -> str:
+    """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
+    factors = [plan.m.count_symbol, plan.n.count_symbol]
+    if plan.batch > 1:
+        factors.append(str(plan.batch))
+    return " * ".join(factors)
+
+
+def text_of(plan: KernelPlan) -> Text:
+    """All the text of one generated file."""
+    spec = str(plan.spec)
+    extents = sorted(plan.extents, key=lambda extent: "MNK".index(extent.name))
+    strides = (
+        ("LDA", plan.spec.lda),
+        ("LDB", plan.spec.ldb),
+        ("LDC", plan.spec.ldc),
+        ("LDD", plan.spec.ldd),
+    )
+    return Text(
+        version=__version__,
+        spec=spec,
+        command=command_line(plan),
+        digest=spec_digest(plan.spec),
+        formula=_formula(plan),
+        storage_types=_storage_types(plan),
+        fixed_extents=tuple(e for e in extents if not e.dynamic),
+        dynamic_extents=tuple(e for e in extents if e.dynamic),
+        fixed_strides=tuple((name, value) for name, value in strides if value),
+        batch_strides=_batch_strides(plan) if plan.batch > 1 else (),
+        primitives=_primitives(plan),
+        steps=tuple(_step_text(index, step) for index, step in enumerate(plan.epilogue)),
+        step_kinds=tuple(dict.fromkeys(step.kind for step in plan.epilogue)),
+        cache_of=_CACHE_OF,
+        signature=",\n    ".join(p.declaration for p in plan.parameters),
+        arguments=", ".join(p.name for p in plan.parameters),
+        alignments=_alignments(plan),
+        refusals=_refusals(plan),
+        blocks=_blocks_c(plan),
+    )

@@ -1,0 +1,75 @@
+"""From a plan to CUDA C++ text, by the templates of ``templates/``.
+
+The environment is strict: an undefined name, a value that is neither text nor a whole number, or
+a missing file stops the rendering; nothing is printed by accident.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen.errors import InternalError
+from deepgemm_codegen.printing import text_of
+from deepgemm_codegen.resources import data_folder
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = ["environment", "render_kernel"]
+
+
+def _printable(value: object) -> object:
+    """Lets only text and whole numbers through; True, None and 1e-05 would print as Python."""
+    import jinja2  # noqa: PLC0415
+
+    if isinstance(value, jinja2.Undefined):
+        return value  # raises when it is turned into text, and names what is missing
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InternalError(f"a template prints {value!r}, which is neither text nor an integer")
+    return value
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The one strict Jinja environment."""
+    import jinja2  # noqa: PLC0415  --help and the YAML commands need no template engine
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(data_folder("templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  the output is CUDA C++
+        finalize=_printable,
+        bytecode_cache=_bytecode_cache(),
+        auto_reload=False,
+    )
+
+
+def _bytecode_cache() -> Any:
+    """Compiled templates kept between runs, so that a cold start does not compile them again."""
+    return None
+
+
+def render_kernel(plan: KernelPlan) -> str:
+    """The generated ``.cu`` of one kernel.
+
+    The same plan gives the same bytes on every machine.
+
+    Raises:
+        InternalError: a template used something the plan does not have.
+    """
+    import jinja2  # noqa: PLC0415
+
+    try:
+        template = environment().get_template(plan.body.template)
+        source = template.render(plan=plan, text=text_of(plan))
+    except jinja2.TemplateError as error:
+        where = getattr(error, "filename", None) or plan.body.template
+        line = getattr(error, "lineno", None)
+        raise InternalError(f"template {where}:{line or '?'}: {error}") from error
+    return source.rstrip("\n") + "\n"

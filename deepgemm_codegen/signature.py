@@ -1,0 +1,79 @@
+"""The kernel's arguments: one ordered list for the C signature, the launcher and the harness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = ["Parameter", "parameters"]
+
+_SCALARS = {"alpha": "float", "beta": "float", "dim": "int", "stride": "i64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of the kernel.
+
+    Attributes:
+        name: as the signature spells it.
+        role: what the harness passes: ``a b c d`` and ``operand`` are device pointers,
+            ``alpha``/``beta`` floats, ``dim`` a 32-bit size, ``stride`` a 64-bit leading
+            dimension in elements.
+        dtype: element type behind a pointer, else None.
+        step: index of the epilogue step for ``operand``, else -1.
+    """
+
+    name: str
+    role: Literal["a", "b", "c", "d", "operand", "alpha", "beta", "dim", "stride"]
+    dtype: DType | None = None
+    step: int = -1
+
+    @property
+    def pointer(self) -> bool:
+        """Whether the argument is a device pointer."""
+        return self.dtype is not None
+
+    @property
+    def written(self) -> bool:
+        """Whether the kernel writes through the pointer."""
+        return self.role == "d"
+
+    @property
+    def declaration(self) -> str:
+        """The argument in the C signature. C and D may be one matrix, so neither is restrict."""
+        if self.dtype is None:
+            return f"{_SCALARS[self.role]} {self.name}"
+        if self.role == "d":
+            return f"{self.dtype}* {self.name}"
+        if self.role == "c":
+            return f"const {self.dtype}* {self.name}"
+        return f"const {self.dtype}* __restrict__ {self.name}"
+
+
+def parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
+    """The arguments in order: matrices, step operands, scalars, dimensions, strides."""
+    spec = plan.spec
+    found = [Parameter("a", "a", spec.dtype_a), Parameter("b", "b", spec.dtype_b)]
+    if spec.dtype_c is not None:
+        found.append(Parameter("c", "c", spec.dtype_c))
+    found.append(Parameter("d", "d", spec.dtype_d))
+    found.extend(
+        Parameter(f"{step.kind}{index}", "operand", step.dtype, step=index)
+        for index, step in enumerate(spec.epilogue)
+        if step.dtype is not None
+    )
+    found.append(Parameter("alpha", "alpha"))
+    if spec.dtype_c is not None:
+        found.append(Parameter("beta", "beta"))
+    dims = (("m", spec.m), ("n", spec.n), ("k", spec.k))
+    found.extend(Parameter(name, "dim") for name, dim in dims if dim.dynamic)
+    found.extend(
+        Parameter(f"ld{letter}", "stride")
+        for letter in "abcd"
+        if getattr(spec, f"ld{letter}") == 0 and getattr(spec, f"dtype_{letter}") is not None
+    )
+    return tuple(found)

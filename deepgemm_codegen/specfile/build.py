@@ -1,0 +1,91 @@
+"""One kernel's values to a `GemmSpec`, with every refusal at the value that caused it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.specfile.fields import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deepgemm_codegen.specfile.nodes import Mark
+    from deepgemm_codegen.specfile.problems import Sink
+    from deepgemm_codegen.specfile.values import Given
+
+__all__ = ["build"]
+
+_REQUIRED = ("m", "n", "k")
+
+
+def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | None:
+    """The spec that the values of one kernel make, or None when something was refused.
+
+    A spec stops at its first fault. To find the next ones, the value at fault is taken out,
+    with all that depend on it, and the rest is tried again.
+
+    Args:
+        values: the fields under their YAML names; one without text was refused before.
+        mark: the kernel's place, for what no single value is to blame for.
+        sink: takes the problems.
+    """
+    texts = {
+        _spec_name(name): given.text for name, given in values.items() if given.text is not None
+    }
+    marks = {_spec_name(name): given.mark for name, given in values.items()}
+    wrong = [name for name in _REQUIRED if name not in values]
+    if wrong:
+        names = " and ".join(filter(None, (", ".join(wrong[:-1]), wrong[-1])))
+        verb = "is" if len(wrong) == 1 else "are"
+        sink.add(mark, f"{names} {verb} missing; give a whole number, dynamic, or dynamic:MAX")
+    wrong.extend(name for name in marks if name not in texts)
+    refused = set(wrong)
+    for name in wrong:
+        _take_out(texts, name)
+    while True:
+        try:
+            spec = GemmSpec.from_fields(texts)
+            load_arch(spec.arch, spec.gpu, spec.sms)
+        except InputError as error:
+            message = re.sub(r"--(\w+)=(\w+)", r"\1: \2", str(error))
+            name = _culprit(message, texts)
+            sink.add(marks.get(name, mark), message)
+            if name in refused or name not in texts:
+                return None
+            refused.add(name)
+            _take_out(texts, name)
+        else:
+            return None if refused else spec
+
+
+def _spec_name(name: str) -> str:
+    return "label" if name == NAME else name
+
+
+def _culprit(message: str, texts: Mapping[str, str]) -> str:
+    """The given field that a message is about: it begins ``field = value`` or names a part."""
+    for name in re.findall(r"(\w+) = ", message):
+        if name in texts:
+            return str(name)
+    words = re.findall(r"(\w+) = ", message)
+    return next((word.split("_")[0] for word in words if word.split("_")[0] in texts), "")
+
+
+def _take_out(texts: dict[str, str], name: str) -> None:
+    """Removes a value at fault, and those that would look wrong only for want of it."""
+    if name in _REQUIRED:
+        texts[name] = "1"
+        return
+    related = [name]
+    if name.startswith("dtype"):
+        related += [n for n in texts if n.startswith(("dtype", "align_")) or n == "ldc"]
+    elif name in ("layout", "layout_d"):
+        related += ["lda", "ldb", "ldc", "ldd"]
+    elif name == "arch":
+        related += ["gpu"]
+    for each in related:
+        texts.pop(each, None)

@@ -1,0 +1,103 @@
+"""What a kernel file may say: the spec's fields, how YAML writes each, and their groups.
+
+The names and help texts are those of `deepgemm_codegen.spec`; this module adds only how a value
+is written in YAML. The reader and the JSON Schema both follow it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from deepgemm_codegen.dtypes import DTYPES
+from deepgemm_codegen.epilogue import STEPS
+from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION, OVERRIDES
+
+__all__ = [
+    "CHOICES",
+    "GROUPS",
+    "HELP",
+    "HINTS",
+    "KERNEL_KEYS",
+    "NAME",
+    "STEP_NAMES",
+    "Kind",
+    "bounds",
+    "kind_of",
+]
+
+Kind = Literal["dim", "number", "dtype", "choice", "epilogue", "text"]
+"""How a value is written: a size or ``dynamic``, a whole number, a type's name, one of a few
+words, epilogue steps, or free text."""
+
+NAME = "name"
+"""The YAML key of the spec's ``label``."""
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "layout": ("nn", "nt", "tn", "tt"),
+    "layout_d": ("n", "t"),
+}
+
+STEP_NAMES = tuple(STEPS)
+"""Words that begin an epilogue step."""
+
+HELP: dict[str, str] = {
+    NAME: FIELDS["label"],
+    **{name: text for name, text in FIELDS.items() if name != "label"},
+    **OVERRIDES,
+}
+"""Help text of every field under its YAML key, the name first."""
+
+
+def kind_of(name: str) -> Kind:
+    """How the field's value is written; a field this module has not met is text."""
+    if name in ("m", "n", "k"):
+        return "dim"
+    if name in OVERRIDES or name in ("batch", "sms"):
+        return "number"
+    if name.startswith(("align_", "ld")):
+        return "number"
+    if name.startswith("dtype"):
+        return "dtype"
+    if name in CHOICES:
+        return "choice"
+    return "epilogue" if name == "epilogue" else "text"
+
+
+def bounds(name: str) -> tuple[int, int]:
+    """Smallest and largest number of a ``dim`` or ``number`` field."""
+    return (0 if name in ("k", "sms") else 1), MAX_DIMENSION
+
+
+def _groups() -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for name in HELP:
+        stem, _, letter = name.rpartition("_")
+        if stem and stem not in HELP and letter in ("m", "n", "k", "a", "b", "c", "d"):
+            found.setdefault(stem, {})[letter] = name
+    return {stem: letters for stem, letters in found.items() if len(letters) > 1}
+
+
+GROUPS = _groups()
+"""Fields that may be written together: ``tile: {m: 128, n: 64}`` is ``tile_m`` and ``tile_n``."""
+
+KERNEL_KEYS = (*HELP, *GROUPS, "sweep")
+"""Every key a kernel may have."""
+
+_ARGUMENT = "it is an argument of the kernel, given at each launch; leave it out"
+_LAYOUT = "'layout' has one letter for A and one for B: nn, nt, tn or tt"
+
+HINTS: dict[str, str] = {
+    "label": f"the key is '{NAME}'",
+    "id": f"the key is '{NAME}'",
+    "alpha": _ARGUMENT,
+    "beta": _ARGUMENT,
+    "type": f"the key is 'dtype': {', '.join(DTYPES)}",
+    "trans_a": _LAYOUT,
+    "trans_b": _LAYOUT,
+    "transpose_a": _LAYOUT,
+    "transpose_b": _LAYOUT,
+    "activation": "activations are steps of 'epilogue'",
+    "bias": "it is a step of 'epilogue': [bias]",
+    "relu": "it is a step of 'epilogue': [relu]",
+}
+"""Remedies for words that people try; a misspelt key gets the nearest one instead."""

@@ -1,0 +1,127 @@
+"""The format as JSON Schema, for editors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepgemm_codegen.dtypes import DTYPES
+from deepgemm_codegen.epilogue import STEPS
+from deepgemm_codegen.specfile.fields import CHOICES, GROUPS, HELP, NAME, bounds, kind_of
+
+__all__ = ["build_schema"]
+
+_DIGITS = "^[-+]?(0|[1-9][0-9]*)$"
+
+
+def build_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a kernel file, made from the table that the reader uses.
+
+    An editor sees keys, kinds and ranges. What needs the spec's own rules (a leading dimension
+    that is too small, steps that do not go together) only reading the file tells.
+    """
+    fields = {name: _field(name) for name in HELP}
+    groups = {
+        stem: {
+            "description": f"{', '.join(names.values())} in one mapping",
+            "type": "object",
+            "properties": {letter: {"$ref": f"#/$defs/{name}"} for letter, name in names.items()},
+            "additionalProperties": False,
+            "minProperties": 1,
+        }
+        for stem, names in GROUPS.items()
+    }
+    swept = {
+        name: {"type": "array", "items": {"$ref": f"#/$defs/{name}"}, "minItems": 1}
+        for name in HELP
+        if name != NAME
+    }
+    references = {name: {"$ref": f"#/$defs/{name}"} for name in (*HELP, *GROUPS, "sweep")}
+    without_name = {name: value for name, value in references.items() if name != NAME}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kernels for deepgemm_codegen",
+        "type": "object",
+        "properties": {
+            "defaults": {
+                "description": "fields that every kernel has unless it gives its own",
+                "type": "object",
+                "properties": without_name,
+                "additionalProperties": False,
+            },
+            "kernels": {
+                "description": "the kernels to generate",
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": references,
+                    "additionalProperties": False,
+                    "minProperties": 1,
+                },
+            },
+        },
+        "required": ["kernels"],
+        "additionalProperties": False,
+        "$defs": {
+            **fields,
+            **groups,
+            "step": _step(),
+            "sweep": {
+                "description": "lists of values; every combination is a kernel",
+                "type": "object",
+                "properties": swept,
+                "additionalProperties": False,
+                "minProperties": 1,
+            },
+        },
+    }
+
+
+def _field(name: str) -> dict[str, Any]:
+    """The schema of one field's value."""
+    return {"description": HELP[name], **_value(name)}
+
+
+def _value(name: str) -> dict[str, Any]:
+    kind = kind_of(name)
+    if kind in ("dim", "number"):
+        low, high = bounds(name)
+        number = {"type": "integer", "minimum": low, "maximum": high}
+        if kind == "number":
+            return {"anyOf": [number, {"type": "string", "pattern": _DIGITS}]}
+        dynamic = {"type": "string", "pattern": f"^dynamic(:[1-9][0-9]*)?$|{_DIGITS}"}
+        return {"anyOf": [number, dynamic]}
+    if kind == "dtype":
+        words = [alias for dtype in DTYPES.values() for alias in (dtype.name, *dtype.aliases)]
+        return {"enum": [*words, "none"] if name == "dtype_c" else words}
+    if kind == "choice":
+        return {"enum": list(CHOICES[name])}
+    if kind == "epilogue":
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/step"}}]}
+    return {"type": ["string", "number"]}
+
+
+def _step() -> dict[str, Any]:
+    """One epilogue step: ``relu``, ``bias:row:fp32`` or ``{bias: {axis: row, dtype: fp32}}``."""
+    words = "|".join(STEPS)
+    options = {
+        "type": "object",
+        "properties": {
+            "axis": {"description": "one value a row, or a column", "enum": ["row", "column"]},
+            "dtype": {"description": "type of the step's operand", **_value("dtype")},
+        },
+        "additionalProperties": False,
+    }
+    return {
+        "description": "; ".join(f"{step.name}: {step.summary}" for step in STEPS.values()),
+        "anyOf": [
+            {"type": "string", "pattern": f"^({words})(:[a-z0-9]+)*$"},
+            {
+                "type": "object",
+                "properties": {name: options for name, step in STEPS.items() if step.has_operand},
+                "additionalProperties": False,
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+        ],
+    }

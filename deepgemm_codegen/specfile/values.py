@@ -1,0 +1,302 @@
+"""YAML scalars to the text that a spec's fields take.
+
+YAML 1.1 guesses types: ``010`` is 8, ``12:30`` is 750, ``NO`` is false, ``1e3`` is text. Here a
+value is the text that the user sees; where YAML would have read something else, the message
+says so and what to write.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.dtypes import FP16, parse_dtype
+from deepgemm_codegen.epilogue import parse_epilogue
+from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.specfile.fields import STEP_NAMES, kind_of
+from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deepgemm_codegen.specfile.problems import Sink
+
+__all__ = ["Given", "convert", "describe", "yaml_flavour"]
+
+MAX_LENGTH = 200
+"""Characters of one value."""
+
+_BOOLEANS = ("yes", "no", "on", "off", "true", "false")
+_NULLS = ("", "~", "null", "Null", "NULL")
+_NOT_WHOLE = "not a whole number"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value of a field as the file gives it; `text` is None when it was refused."""
+
+    text: str | None
+    mark: Mark
+
+
+def describe(node: Node) -> str:
+    """The node as a message names it."""
+    if isinstance(node, Scalar):
+        return f"'{_short(node.text)}'"
+    return "a list" if isinstance(node, Sequence) else "a mapping"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def yaml_flavour(node: Scalar) -> str:
+    """``null`` or ``boolean`` where other YAML readers would not see text, else empty."""
+    if not node.plain:
+        return ""
+    if node.text in _NULLS:
+        return "null"
+    return "boolean" if node.text.lower() in _BOOLEANS else ""
+
+
+def convert(name: str, node: Node, sink: Sink) -> Given:
+    """The value of field `name`; what is wrong with it goes to `sink`."""
+    try:
+        return Given(_READERS[kind_of(name)](name, node), node.mark)
+    except _RefusedError as refused:
+        sink.add(refused.mark, str(refused))
+    except InputError as error:
+        sink.add(node.mark, str(error))
+    return Given(None, node.mark)
+
+
+class _RefusedError(Exception):
+    """A value is wrong; `mark` may be a part of it."""
+
+    def __init__(self, mark: Mark, message: str) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+def _word(name: str, node: Node, wanted: str) -> str:
+    """The text of a scalar that is not empty, not a boolean and not a page long."""
+    if not isinstance(node, Scalar):
+        raise _RefusedError(
+            node.mark, f"{name} is {describe(node)}; {wanted}{_list_hint(name, node)}"
+        )
+    flavour = yaml_flavour(node)
+    if flavour == "null" or not node.text.strip():
+        leave = "" if name in ("m", "n", "k") else ", or leave the key out"
+        raise _RefusedError(node.mark, f"{name} has no value; {wanted}{leave}")
+    if flavour == "boolean":
+        remedy = f"quote it: '{node.text}'" if kind_of(name) == "text" else wanted
+        raise _RefusedError(
+            node.mark, f"{name} = {node.text}: {node.text} is a boolean in YAML; {remedy}"
+        )
+    if len(node.text) > MAX_LENGTH:
+        raise _RefusedError(
+            node.mark,
+            f"{name} = {_short(node.text)}: {len(node.text)} characters; the most is {MAX_LENGTH}",
+        )
+    return node.text.strip()
+
+
+def _list_hint(name: str, node: Node) -> str:
+    if isinstance(node, Sequence) and all(isinstance(item, Scalar) for item in node.items):
+        items = ", ".join(_short(item.text) for item in node.items[:4] if isinstance(item, Scalar))
+        more = ", ..." if len(node.items) > 4 else ""
+        return f"; for one kernel a value write sweep: {{{name}: [{items}{more}]}}"
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    """Whether `text` is decimal digits with an optional sign and no leading zero."""
+    body = text[1:] if text[:1] in ("+", "-") else text
+    return body.isascii() and body.isdigit() and (body == "0" or body[0] != "0")
+
+
+def _digits(name: str, text: str, mark: Mark, wanted: str) -> str:
+    """`text` when it is plain decimal digits; otherwise what to write instead."""
+    if _is_number(text):
+        return text
+    remedy = _numeric_remedy(text) or f"{_NOT_WHOLE}; {wanted}"
+    raise _RefusedError(mark, f"{name} = {_short(text)}: {remedy}")
+
+
+def _numeric_remedy(text: str) -> str:
+    """What to write in place of a number in a form that YAML or people read in two ways."""
+    for pattern, remedy in _FORMS:
+        if re.fullmatch(pattern, text):
+            return remedy(text)
+    try:
+        value = float(text)
+    except ValueError:
+        return ""
+    exact = value.is_integer() and abs(value) < 2**53  # beyond, a float skips whole numbers
+    return f"a whole number is wanted; write {int(value)}" if exact else ""
+
+
+def _octal(text: str) -> str:
+    return f"YAML reads this as octal {int(text, 8)}; write {int(text, 8)} or {int(text)}"
+
+
+def _leading_zero(text: str) -> str:
+    return f"YAML reads this as text, because of the leading zero; write {int(text)}"
+
+
+def _other_base(text: str) -> str:
+    return f"write it in decimal: {int(text.replace('_', ''), 0)}"
+
+
+def _sexagesimal(text: str) -> str:
+    value = 0
+    for part in text.split(":"):
+        value = value * 60 + int(part)
+    return f"YAML reads this as {value}, in base 60; write a plain whole number"
+
+
+def _separated(text: str) -> str:
+    return f"write {re.sub('[^0-9]', '', text)}, with nothing between the digits"
+
+
+_FORMS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    (r"0[0-7]+", _octal),
+    (r"0[0-9]+", _leading_zero),
+    (r"[-+]?0(?:x[0-9a-fA-F_]*[0-9a-fA-F]|b[01_]*[01]|o[0-7_]*[0-7])", _other_base),
+    (r"[0-9]+(?::[0-5]?[0-9])+", _sexagesimal),
+    (r"[1-9][0-9]*(?:[_, '][0-9]{3})+", _separated),
+)
+"""Forms of a number that are refused, with what to write instead."""
+
+
+def _dim(name: str, node: Node) -> str:
+    if (
+        isinstance(node, Mapping)
+        and len(node.pairs) == 1
+        and node.pairs[0][0].text == "dynamic"
+        and isinstance(node.pairs[0][1], Scalar)
+    ):
+        value = _short(node.pairs[0][1].text)
+        raise _RefusedError(
+            node.mark, f"{name} is a mapping; write dynamic:{value}, without a space"
+        )
+    wanted = "give a whole number, dynamic, or dynamic:MAX"
+    text = _word(name, node, wanted)
+    word, colon, largest = text.partition(":")
+    if word == "dynamic":
+        if colon:
+            _digits(f"{name} = dynamic, maximum", largest, node.mark, "give a whole number")
+        return text
+    if not text[:1].isdigit():
+        close = nearest(word, ["dynamic"])
+        if close and not _is_number(text):
+            raise _RefusedError(
+                node.mark, f"{name} = {_short(text)}: {_NOT_WHOLE}{close}; {wanted}"
+            )
+    return _digits(name, text, node.mark, wanted)
+
+
+def _number(name: str, node: Node) -> str:
+    wanted = "give a whole number"
+    return _digits(name, _word(name, node, wanted), node.mark, wanted)
+
+
+def _dtype(name: str, node: Node) -> str:
+    none = ", or none" if name == "dtype_c" else ""
+    text = _word(name, node, f"give a type such as fp16{none}")
+    if not (none and text == "none"):
+        parse_dtype(text)
+    return text
+
+
+def _text(name: str, node: Node) -> str:
+    text = _word(name, node, "give a word")
+    if not text.isprintable():
+        raise _RefusedError(
+            node.mark, f"{name} holds a line break or a control character; give one plain line"
+        )
+    return text
+
+
+def _epilogue(name: str, node: Node) -> str:
+    wanted = "give a list of steps, such as [bias, relu]"
+    if isinstance(node, Sequence):
+        return ",".join(_step(item) for item in node.items)
+    if isinstance(node, Mapping):
+        raise _RefusedError(node.mark, f"{name} is a mapping; steps run in order, so {wanted}")
+    if not node.plain and not node.text.strip():
+        return ""
+    text = _word(name, node, wanted)
+    if text == "none":
+        raise _RefusedError(node.mark, "epilogue = none: for no steps write []")
+    for part in text.split(","):
+        _check_step(part, node.mark)
+    return text
+
+
+def _step(node: Node) -> str:
+    wanted = f"give a step: {', '.join(STEP_NAMES)}"
+    if isinstance(node, Mapping):
+        return _step_with_options(node)
+    text = _word("epilogue step", node, wanted)
+    return _check_step(text, node.mark)
+
+
+def _check_step(text: str, mark: Mark) -> str:
+    """`text` when it is one known step with options that it takes."""
+    if not text.strip():
+        raise _RefusedError(mark, f"an epilogue step is empty; known: {', '.join(STEP_NAMES)}")
+    try:
+        parse_epilogue(text, FP16)
+    except InputError as error:
+        raise _RefusedError(mark, str(error)) from error
+    return text.strip()
+
+
+def _step_with_options(node: Mapping) -> str:
+    """The flag form of ``{bias: {axis: row, dtype: fp32}}``."""
+    if len(node.pairs) != 1:
+        raise _RefusedError(
+            node.mark, "one step an item: write [bias, relu] or [{bias: {axis: row}}, relu]"
+        )
+    key, options = node.pairs[0]
+    name = _check_step(key.text, key.mark)
+    if not isinstance(options, Mapping):
+        if isinstance(options, Scalar) and yaml_flavour(options) == "null":
+            raise _RefusedError(key.mark, f"step '{name}' has no options; write just {name}")
+        raise _RefusedError(
+            options.mark, f"options of '{name}' are a mapping: {{axis: row, dtype: fp32}}"
+        )
+    words = [name]
+    for option, value in options.pairs:
+        if option.text not in ("axis", "dtype"):
+            close = nearest(option.text, ["axis", "dtype"])
+            raise _RefusedError(
+                option.mark,
+                f"unknown option '{option.text}' of step '{name}'{close}; known: axis, dtype",
+            )
+        if option.text == "dtype":
+            text = _word("dtype", value, "give a type such as fp32")
+            try:
+                parse_dtype(text)
+            except InputError as error:
+                raise _RefusedError(value.mark, str(error)) from error
+        else:
+            text = _word("axis", value, "give row or column")
+            if text not in ("row", "column"):
+                close = nearest(text, ["row", "column"])
+                raise _RefusedError(value.mark, f"axis = {_short(text)}: row or column{close}")
+        _check_step(f"{name}:{text}", value.mark)
+        words.append(text)
+    return ":".join(words)
+
+
+_READERS: dict[str, Callable[[str, Node], str]] = {
+    "dim": _dim,
+    "number": _number,
+    "dtype": _dtype,
+    "choice": lambda name, node: _word(name, node, "give one of its words"),
+    "epilogue": _epilogue,
+    "text": _text,
+}

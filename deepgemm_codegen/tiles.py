@@ -1,0 +1,249 @@
+"""What a plan says about one dimension, one operand, and the output.
+
+Names (``M``, ``LDA``, the argument ``b``) are the caller's; roles (`Extent.role`,
+`Operand.name`) are the plan's, see `deepgemm_codegen.plan`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from deepgemm_codegen.dtypes import DType
+
+__all__ = ["WARP", "Extent", "Operand", "Output"]
+
+WARP = 32
+"""Threads of a warp."""
+
+_VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A dimension in a plan.
+
+    Attributes:
+        role: ``m``, ``n`` or ``k`` of the tile.
+        name: the caller's ``M``, ``N`` or ``K``, the generated constant; its lower case is the
+            argument of a dynamic one.
+        size: the fixed size, or the size a dynamic one is planned for.
+        dynamic: whether the kernel takes it as an argument.
+        tile: elements of it that a block covers.
+    """
+
+    role: Literal["m", "n", "k"]
+    name: str
+    size: int
+    dynamic: bool
+    tile: int
+
+    @property
+    def symbol(self) -> str:
+        """How the kernel's code names it: ``M`` or ``m``."""
+        return self.name.lower() if self.dynamic else self.name
+
+    @property
+    def tail(self) -> bool:
+        """Whether the last tile may be partial, so that guards are printed."""
+        return self.dynamic or self.size % self.tile != 0
+
+    @property
+    def tiles(self) -> int:
+        """Tiles along this dimension at the planned size."""
+        return -(-self.size // self.tile)
+
+    @property
+    def tile_constant(self) -> str:
+        """``TILE_M``, ``TILE_N`` or ``TILE_K``."""
+        return f"TILE_{self.role.upper()}"
+
+    @property
+    def count_constant(self) -> str:
+        """``TILES_M``, ``TILES_N`` or ``SLICES``."""
+        return "SLICES" if self.role == "k" else f"TILES_{self.role.upper()}"
+
+    @property
+    def count_symbol(self) -> str:
+        """How the kernel's code names the count: the constant, or a variable in lower case."""
+        return self.count_constant.lower() if self.dynamic else self.count_constant
+
+    @property
+    def origin(self) -> str:
+        """C expression of the first element of the block's tile, or of the slice."""
+        return "slice * TILE_K" if self.role == "k" else f"{self.role}0"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How A or B travels: global memory, shared memory, fragments.
+
+    Attributes:
+        name: ``a`` or ``b``, its role in the plan; `source` is the caller's letter.
+        source: ``a`` or ``b``, the caller's operand that plays the role.
+        dtype: element type.
+        major: ``k`` when k is contiguous in memory, ``mn`` when m or n is.
+        leading: leading dimension in elements; None when it is the dynamic argument
+            ``ld<source>``.
+        rows: the extent across the rows of the stored matrix.
+        columns: the contiguous extent.
+        vector_bytes: bytes that one thread copies at a time.
+        mechanism: ``cp_async`` from global to shared memory in flight, or ``registers`` (load,
+            then store), for 2-byte vectors and for architectures without cp.async.
+        swizzle_bytes: panel width in shared memory, see `deepgemm_codegen.layout`.
+        threads: threads of the block, all of which copy.
+    """
+
+    name: Literal["a", "b"]
+    source: Literal["a", "b"]
+    dtype: DType
+    major: Literal["k", "mn"]
+    leading: int | None
+    rows: Extent
+    columns: Extent
+    vector_bytes: int
+    mechanism: Literal["cp_async", "registers"]
+    swizzle_bytes: int
+    threads: int
+
+    @property
+    def role(self) -> str:
+        """``A`` or ``B``: the prefix of the operand's generated constants."""
+        return self.name.upper()
+
+    @property
+    def k_major(self) -> bool:
+        """Whether k is contiguous."""
+        return self.major == "k"
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the copy is asynchronous."""
+        return self.mechanism == "cp_async"
+
+    @property
+    def vector_type(self) -> str:
+        """C type of one copied vector."""
+        return _VECTOR_TYPES.get(self.vector_bytes, self.dtype.name)
+
+    @property
+    def leading_symbol(self) -> str:
+        """The generated constant or argument that holds the leading dimension."""
+        return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one stage's tile."""
+        return self.rows.tile * self.row_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of the tile."""
+        return self.columns.tile * self.dtype.bytes
+
+    @property
+    def panels(self) -> int:
+        """Panels that a row is cut into."""
+        return self.row_bytes // self.swizzle_bytes
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of one panel."""
+        return self.rows.tile * self.swizzle_bytes
+
+    @property
+    def pass_bytes(self) -> int:
+        """Bytes that the block copies when every thread copies one vector."""
+        return self.threads * self.vector_bytes
+
+    @property
+    def pass_rows(self) -> int:
+        """Rows of a panel that one pass fills."""
+        return self.pass_bytes // self.swizzle_bytes
+
+    @property
+    def passes(self) -> int:
+        """Passes that fill one panel."""
+        return -(-self.rows.tile // self.pass_rows)
+
+    @property
+    def ragged_pass(self) -> bool:
+        """Whether some threads have no row in the last pass."""
+        return self.rows.tile % self.pass_rows != 0
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that a thread copies a slice."""
+        return self.passes * self.panels
+
+    @property
+    def row_tail(self) -> bool:
+        """Whether the copy must test that a row exists."""
+        return self.rows.tail
+
+    @property
+    def column_tail(self) -> bool:
+        """Whether the copy must test how much of a row exists."""
+        return self.columns.tail
+
+    @property
+    def tail(self) -> bool:
+        """Whether any test is printed in the copy."""
+        return self.row_tail or self.column_tail
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How D is written, and C read where there is one.
+
+    Attributes:
+        dtype, leading: of D; ``leading`` is None when it is the argument ``ldd``.
+        c_dtype, c_leading: of C; ``c_dtype`` is None without C.
+        vector: elements that a lane stores at a time (4, 2 or 1).
+        warp_n: columns of the warp tile.
+    """
+
+    dtype: DType
+    leading: int | None
+    c_dtype: DType | None
+    c_leading: int | None
+    vector: int
+    warp_n: int
+
+    @property
+    def leading_symbol(self) -> str:
+        """``LDD`` or ``ldd``."""
+        return "ldd" if self.leading is None else "LDD"
+
+    @property
+    def c_leading_symbol(self) -> str:
+        """``LDC`` or ``ldc``."""
+        return "ldc" if self.c_leading is None else "LDC"
+
+    @property
+    def vectors_per_row(self) -> int:
+        """Vectors in one row of the warp's slab."""
+        return self.warp_n // self.vector
+
+    @property
+    def lanes_per_row(self) -> int:
+        """Lanes that store one row: the largest divisor of the row's vectors up to a warp."""
+        return max(d for d in range(1, WARP + 1) if self.vectors_per_row % d == 0)
+
+    @property
+    def column_passes(self) -> int:
+        """Times those lanes move along a row."""
+        return self.vectors_per_row // self.lanes_per_row
+
+    @property
+    def rows_per_pass(self) -> int:
+        """Rows that a warp stores at a time: a power of two up to 16."""
+        rows = 16
+        while rows * self.lanes_per_row > WARP:
+            rows //= 2
+        return rows
+
+    @property
+    def active_lanes(self) -> int:
+        """Lanes that store; below a warp the others skip."""
+        return self.rows_per_pass * self.lanes_per_row
