@@ -27,6 +27,7 @@ from deepgemm_codegen.toolchain import (
     compile_ptx,
     disassemble,
     nvrtc,
+    ptx_requirement,
     tools,
 )
 
@@ -35,6 +36,7 @@ from .kernels import SMALL, TILE, needs_nvdisasm, needs_nvrtc, needs_ptxas
 if TYPE_CHECKING:
     from deepgemm_codegen.toolchain.targets import Target
 
+GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.cu"))
 ROOT = Path(deepgemm_codegen.__file__).parent.parent
 
 # ptxas ignores setmaxnreg where it does not know the kernel's register count (C7508).
@@ -308,6 +310,18 @@ def test_a_program_name_is_a_plain_file_name(name: str) -> None:
 def test_a_nul_in_the_text_is_refused() -> None:
     with pytest.raises(InternalError, match=r"the text of k\.cu holds a NUL"):
         compile_ptx(SMALL + "\0junk", name="k.cu", arch="sm_80")
+
+
+@needs_nvrtc
+@needs_ptxas
+@pytest.mark.parametrize("path", GOLDEN, ids=[path.stem for path in GOLDEN])
+def test_golden_kernels_build_both_ways(path: Path, env: dict[str, str]) -> None:
+    """Every instruction of our kernels is in the version tables, and both assemblers agree."""
+    arch = re.findall(r"_(sm_\d+[af]?)_", path.read_text(encoding="utf-8"))[0]
+    built = build_cubin(path.read_text(encoding="utf-8"), name=path.stem, arch=arch, env=env)
+    assert "unknown" not in ptx_requirement(built.ptx).because
+    assert ".version 9.0" not in built.ptx
+    assert built.resources == assemble(built.ptx, arch=arch).resources
 
 
 @needs_nvrtc

@@ -302,7 +302,9 @@ def test_stdout_takes_its_turn(tmp_path: Path, path: str) -> None:
     with out.open("wb") as stdout:
         stdout.write(b"earlier\n")
         stdout.flush()
-        subprocess.run([sys.executable, "-c", program, path], stdout=stdout, check=True)
+        buffered = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        command = [sys.executable, "-c", program, path]
+        subprocess.run(command, stdout=stdout, check=True, env=buffered)
     assert out.read_text() == "earlier\nbefore\ndata\nafter\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
