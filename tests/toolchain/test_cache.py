@@ -285,6 +285,21 @@ def test_a_missing_home_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("answer", [Path("~/.cache/x"), RuntimeError("no home")])
+def test_whatever_a_missing_home_looks_like(
+    monkeypatch: pytest.MonkeyPatch, answer: Path | RuntimeError
+) -> None:
+    """Releases of platformdirs differ: one raises, another leaves the tilde in the path."""
+
+    def user_cache_path(*_: object, **__: object) -> Path:
+        if isinstance(answer, RuntimeError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("platformdirs.user_cache_path", user_cache_path)
+    assert Cache.from_env({}).folder is None
+
+
 def test_a_lock_holds_others_back(cache: Cache) -> None:
     events: list[str] = []
     taken, leave = threading.Event(), threading.Event()
