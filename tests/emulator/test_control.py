@@ -224,9 +224,7 @@ def test_votes_and_masks() -> None:
         setp.lt.u32 %p1, %r1, 5;
         @%p1 activemask.b32 %r40;
     """
-    np.testing.assert_array_equal(
-        execute(body, [a], "%r40", np.uint32), np.where(a < 5, 31, 0)
-    )
+    np.testing.assert_array_equal(execute(body, [a], "%r40", np.uint32), np.where(a < 5, 31, 0))
 
 
 def test_a_shuffle_in_divergent_code_is_told() -> None:
@@ -266,4 +264,4 @@ def test_many_blocks_at_once_equal_blocks_one_by_one() -> None:
         )  # fmt: skip
         assert report.findings == ()
         results.append(out)
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])

@@ -56,7 +56,7 @@ def test_widths_and_source_sizes(width: int, size: str) -> None:
     assert report.findings == ()
     source = np.arange(1, 32 * width + 1).astype(np.uint8).reshape(32, width)
     thread = np.arange(32)[:, None]
-    kept = {
+    kept: Any = {
         "": width, ", 0": 0, ", 3": 3, ", %r5": thread % (width + 1),
         ", %p1": np.where(thread < 9, 0, width),
     }[size]  # fmt: skip
@@ -202,7 +202,9 @@ def test_a_wait_of_some_lanes_completes_their_copies_alone() -> None:
         ld.shared.u32 %r20, [%r3];
     """
     _, report = copy(16, middle)
-    assert [(f.kind, f.count, f.actor.thread) for f in report.findings] == [("in-flight-read", 22, 10)]
+    assert [(f.kind, f.count, f.actor.thread) for f in report.findings] == [
+        ("in-flight-read", 22, 10)
+    ]
 
 
 def test_another_threads_copy_needs_a_barrier_after_the_wait() -> None:

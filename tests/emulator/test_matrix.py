@@ -5,17 +5,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.emulator import GlobalBuffer, UnsupportedError
+from deepgemm_codegen.emulator import GlobalBuffer, Kernel, UnsupportedError, parse
 from tests.emulator.support import entry, launch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def _ldmatrix(count: int, *, transposed: bool, swizzle: int = 0, warps: int = 2) -> tuple[Array, Array]:
+def _ldmatrix(
+    count: int, *, transposed: bool, swizzle: int = 0, warps: int = 2
+) -> tuple[Array, Array]:
     """Fill shared memory with distinct halves, load matrices; returns (registers, memory)."""
     out = np.zeros((warps * 32, count), np.uint32)
     registers = ", ".join(f"%r{20 + i}" for i in range(count))
     stores = "\n".join(f"st.global.u32 [%d2+{4 * i}], %r{20 + i};" for i in range(count))
+    instruction = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
     body = f"""
         .shared .align 16 .b8 box[4096];
         mov.u32 %r1, %tid.x;
@@ -37,7 +40,7 @@ def _ldmatrix(count: int, *, transposed: bool, swizzle: int = 0, warps: int = 2)
         xor.b32 %r7, %r1, {swizzle};
         and.b32 %r8, %r1, 31;
         mad.lo.u32 %r9, %r7, 48, %r2;
-        ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16 {{{registers}}}, [%r9];
+        {instruction} {{{registers}}}, [%r9];
         {stores}
     """
     report = launch(entry(body, 1), [GlobalBuffer("out", out, writable=True)], threads=32 * warps)
@@ -63,41 +66,46 @@ def test_ldmatrix_follows_the_manuals_table(count: int, transposed: bool, swizzl
             assert out[thread, j] == int(low) | int(high) << 16, (thread, j)
 
 
-@pytest.mark.parametrize(("k", "kind"), [(8, "f16"), (16, "f16"), (8, "bf16"), (16, "bf16")])
-@pytest.mark.parametrize("result", ["f32", "f16"])
-def test_mma_multiplies_the_matrices_of_the_manual(k: int, kind: str, result: str) -> None:
-    if (kind, result) == ("bf16", "f16"):
-        return
-    rng = np.random.default_rng(k)
-    a = rng.integers(-9, 10, (16, k)).astype(np.float32)
-    b = rng.integers(-9, 10, (k, 8)).astype(np.float32)
-    c = rng.integers(-9, 10, (16, 8)).astype(np.float32)
+def _halves(x: Array, kind: str) -> Array:
+    if kind == "f16":
+        return x.astype(np.float16).view(np.uint16)
+    return (x.view(np.uint32) >> 16).astype(np.uint16)
 
-    def halves(x: Array) -> Array:
-        if kind == "f16":
-            return x.astype(np.float16).view(np.uint16)
-        return (x.view(np.uint32) >> 16).astype(np.uint16)
 
-    # The manual's tables, written out lane by lane.
+def _words(a: Array, b: Array, c: Array, result: str) -> Array:
+    """The registers of a warp by the manual's tables: A in 0-3, B in 4-7, C in 8-11."""
     words = np.zeros((32, 16), np.uint32)
-    ha, hb = halves(a), halves(b)
     for lane in range(32):
         g, t = lane // 4, lane % 4
-        for r in range(k // 4):
+        for r in range(a.shape[1] // 4):
             row, column = g + 8 * (r % 2), 2 * t + 8 * (r // 2)
-            words[lane, r] = int(ha[row, column]) | int(ha[row, column + 1]) << 16
-        for r in range(k // 8):
+            words[lane, r] = int(a[row, column]) | int(a[row, column + 1]) << 16
+        for r in range(a.shape[1] // 8):
             row = 2 * t + 8 * r
-            words[lane, 4 + r] = int(hb[row, g]) | int(hb[row + 1, g]) << 16
+            words[lane, 4 + r] = int(b[row, g]) | int(b[row + 1, g]) << 16
         for i in range(4):
             value = c[g + 8 * (i // 2), 2 * t + i % 2]
             if result == "f32":
                 words[lane, 8 + i] = value.view(np.uint32)
             else:
                 words[lane, 8 + i // 2] |= int(np.float16(value).view(np.uint16)) << 16 * (i % 2)
+    return words
+
+
+def _group(start: int, count: int) -> str:
+    return "{" + ", ".join(f"%r{start + i}" for i in range(count)) + "}"
+
+
+@pytest.mark.parametrize("k", [8, 16])
+@pytest.mark.parametrize(("kind", "result"), [("f16", "f32"), ("bf16", "f32"), ("f16", "f16")])
+def test_mma_multiplies_the_matrices_of_the_manual(k: int, kind: str, result: str) -> None:
+    rng = np.random.default_rng(k)
+    a = rng.integers(-9, 10, (16, k)).astype(np.float32)
+    b = rng.integers(-9, 10, (k, 8)).astype(np.float32)
+    c = rng.integers(-9, 10, (16, 8)).astype(np.float32)
+    words = _words(_halves(a, kind), _halves(b, kind), c, result)
     out = np.zeros((32, 4), np.uint32)
     loads = "\n".join(f"ld.global.u32 %r{10 + i}, [%d3+{4 * i}];" for i in range(12))
-    group = lambda start, n: "{" + ", ".join(f"%r{start + i}" for i in range(n)) + "}"  # noqa: E731
     n = 4 if result == "f32" else 2
     body = f"""
         mov.u32 %r1, %tid.x;
@@ -107,8 +115,8 @@ def test_mma_multiplies_the_matrices_of_the_manual(k: int, kind: str, result: st
         mad.wide.u32 %d4, %r1, 16, %d2;
         {loads}
         mma.sync.aligned.m16n8k{k}.row.col.{result}.{kind}.{kind}.{result}
-            {group(30, n)}, {group(10, k // 4)}, {group(14, k // 8)}, {group(18, n)};
-        st.global.v{n}.u32 [%d4], {group(30, n)};
+            {_group(30, n)}, {_group(10, k // 4)}, {_group(14, k // 8)}, {_group(18, n)};
+        st.global.v{n}.u32 [%d4], {_group(30, n)};
     """
     buffers = [GlobalBuffer("in", words), GlobalBuffer("out", out, writable=True)]
     assert launch(entry(body, 2), buffers).findings == ()
@@ -186,10 +194,9 @@ def test_a_matrix_instruction_of_part_of_a_warp_is_told() -> None:
     ],
 )
 def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str) -> None:
-    from deepgemm_codegen.emulator import Kernel, parse  # noqa: PLC0415
-
     ptx = entry(f"mov.u32 %r1, 1;\n{instruction}")
     line = ptx[: ptx.index(instruction)].count("\n") + 1
     with pytest.raises(UnsupportedError) as caught:
         Kernel(parse(ptx), "k")
-    assert str(caught.value).startswith(f"PTX line {line}: {message}: {instruction.split()[0].rstrip(';')}")
+    opcode = instruction.split(maxsplit=1)[0].rstrip(";")
+    assert str(caught.value).startswith(f"PTX line {line}: {message}: {opcode}")

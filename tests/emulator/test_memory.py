@@ -60,7 +60,9 @@ def test_narrow_loads_extend_into_wider_registers() -> None:
 
 
 def _one_thread(offset: int, buffers: list[GlobalBuffer], *, store: bool = False) -> Any:
-    access = "st.global.v2.u32 [%d1], {%r1, %r1};" if store else "ld.global.v2.u32 {%r1, %r2}, [%d1];"
+    access = (
+        "st.global.v2.u32 [%d1], {%r1, %r1};" if store else "ld.global.v2.u32 {%r1, %r2}, [%d1];"
+    )
     body = f"""
         mov.u32 %r1, %tid.x;
         setp.ne.u32 %p1, %r1, 3;
@@ -107,7 +109,10 @@ def test_misaligned_bases_work_for_what_is_aligned() -> None:
     data = np.arange(34, dtype=np.uint16)
     out = np.zeros(32, np.uint16)
     body = _COPY.format(step=2, offset=2, load=".u16 %h10,", store=".u16", value="%h10")
-    buffers = [GlobalBuffer("x", data, misalign=2), GlobalBuffer("y", out, writable=True, misalign=6)]
+    buffers = [
+        GlobalBuffer("x", data, misalign=2),
+        GlobalBuffer("y", out, writable=True, misalign=6),
+    ]
     assert launch(entry(body, 2), buffers).findings == ()
     np.testing.assert_array_equal(out, data[1:33])
     body = _COPY.format(step=2, offset=0, load=".u32 %r10,", store=".u16", value="%h10")
@@ -124,7 +129,9 @@ def test_unaligned_views_move_whole_words() -> None:
         step=16, offset=12, load=".v4.u32 {%r10, %r11, %r12, %r13},", store=".v4.u32",
         value="{%r10, %r11, %r12, %r13}",
     )  # fmt: skip
-    body = body.replace("mad.wide.u32 %d3", "setp.gt.u32 %p1, %r1, 7; @%p1 ret;\nmad.wide.u32 %d3", 1)
+    body = body.replace(
+        "mad.wide.u32 %d3", "setp.gt.u32 %p1, %r1, 7; @%p1 ret;\nmad.wide.u32 %d3", 1
+    )
     buffers = [GlobalBuffer("x", data, misalign=4), GlobalBuffer("y", out, writable=True)]
     assert launch(entry(body, 2), buffers).findings == ()
     np.testing.assert_array_equal(out[:32], data[3:35])
@@ -299,7 +306,7 @@ def test_parameters_of_every_kind() -> None:
     buffer = GlobalBuffer("out", out, writable=True)
     structure = bytes(range(16))
     kernel = Kernel(parse(ptx), "k")
-    params = [buffer, -2, 1.5, structure, 0xFF]
+    params: list[Any] = [buffer, -2, 1.5, structure, 0xFF]
     assert run(kernel, Launch((1, 1, 1), (1, 1, 1), 0, params)).findings == ()
     assert out.tolist() == [0xFFFFFFFE, 0x3FC00000, 0x0B0A0908, 0x0F0E0D0C, 0xFFFFFFFF]
     with pytest.raises(LaunchError, match="k takes 5 parameters, got 4"):
