@@ -199,6 +199,17 @@ def test_exact_sums_take_the_short_way_and_agree_with_the_long_one() -> None:
     np.testing.assert_array_equal(multiply("f16", "f32", whole, other, c).view(np.float32), want)
 
 
+def test_sums_that_leave_the_range_overflow_once() -> None:
+    # 2^127 * 4 - 2^127 * 8: a partial sum in fp32 would be +inf already.
+    a = np.zeros((16, 16), np.uint16)
+    b = np.zeros((16, 8), np.uint16)
+    a[:, :2], b[0], b[1] = 0x7F00, 0x4080, 0xC100
+    c = np.zeros((16, 8), np.uint32)
+    for name in ("sm_80", "sm_90"):
+        check("bf16", "f32", a, b, c, name)
+    np.testing.assert_array_equal(multiply("bf16", "f32", a, b, c), 0xFF800000)
+
+
 def test_the_short_way_is_refused_when_a_sum_could_round() -> None:
     table = tensorcore._table("f16")
     ones = np.full((16, 1, 16), 0x3C00, np.uint16)
