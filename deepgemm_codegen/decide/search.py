@@ -135,10 +135,8 @@ class _Search:
             if not constraints.staged_copy(count, staged=problem.staged)
         )
         self.most_stages = max(self.stages, default=2)
-        self.most_depth = self.depth(-(-problem.k // min(menu.tile_k)))
-        fewest = -(-problem.k // max(menu.tile_k))
-        # latency that a wave shows
-        self.wait = fewest * machine.loaded_latency / self.depth(fewest)
+        lags = [self.lag(-(-problem.k // tile_k)) for tile_k in menu.tile_k]
+        self.least_lag = min(share for share, _ in lags), min(wait for _, wait in lags)
         self.ceiling = inf  # a cost above it cannot win
         self.least_loss = min(slice_loss(tile_k) / tile_k for tile_k in menu.tile_k)
         self.best: tuple[_Tile, Layout] | None = None
@@ -154,7 +152,7 @@ class _Search:
         copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
         memory_floor, out_floor = self.memory_floor, self.out_floor
         l2_clocks = k * problem.element_bytes / machine.l2_rate
-        wait, depth = self.wait, self.most_depth
+        share, wait = self.least_lag
         counts_n = {tile: -(-n // tile) for tile in menu.tile_n}
         heap = []
         table = tile_table(machine, problem.element_bytes, menu.warps)
@@ -173,7 +171,7 @@ class _Search:
                 memory = rounds * l2_clocks * (rows + n / tiles_n)
                 waves = -(-rounds // blocks)
                 memory = max(memory, memory_floor)
-                flow = wait * waves + memory / depth
+                flow = wait * waves + memory * share
                 flow = max(flow, memory)
                 end = rounds * finish_m * tile_n
                 end = max(end, out_floor)
@@ -186,13 +184,22 @@ class _Search:
             if not constraints.grid(tile.tiles):
                 yield tile
 
-    def depth(self, slices: int) -> int:
-        """Slices in flight at most, with the deepest ring."""
-        return min(self.most_stages, useful_stages(slices)) - 1
+    def lag(self, slices: int) -> tuple[float, float]:
+        """(share, wait): memory takes a wave at least share x its transfer + wait clocks.
+
+        What `kernel_clocks` makes of latency, with the deepest ring.
+        """
+        if not slices:
+            return 1.0, 0.0
+        depth = min(self.most_stages, useful_stages(slices)) - 1
+        late = slices - depth
+        share = 1 - late / slices * (1 - 1 / depth)
+        return share, late * self.machine.loaded_latency / depth
 
     def visit_tile(self, tile: _Tile) -> None:
         """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
         problem, rounds = self.problem, tile.rounds
+        share, wait = self.least_lag
         for layout in tile.layouts:
             most = min(layout.blocks, rounds)
             waves = -(-rounds // most)
@@ -205,7 +212,7 @@ class _Search:
                 loss *= SCHEDULERS / ready
             rate = rounds * sqrt(math * math + feed * feed)
             work = problem.k * (rate + loss * self.least_loss)
-            memory = max(tile.memory, self.wait * waves + tile.memory / self.most_depth)
+            memory = max(tile.memory, tile.memory * share + wait * waves)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             edge = (waves - 1) * self.first / most
             edge += waves * FRAGMENT_FINISH * tile.tile_m / (16 * layout.warps_m)
@@ -244,8 +251,8 @@ class _Search:
             slices = -(-k // tile_k)
             work = slices * (tile_k * rate + loss * slice_loss(tile_k))
             memory = max(slices * tile_k * flow * tile.rounds, self.memory_floor)
-            depth = self.depth(slices)
-            memory = max(memory, (waves * slices * machine.loaded_latency + memory) / depth)
+            share, wait = self.lag(slices)
+            memory = max(memory, memory * share + wait * waves)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             if (floor + edge) * ROUNDING <= self.ceiling:
                 self.visit_slice(tile, layout, tile_k, flow)
