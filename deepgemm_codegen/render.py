@@ -7,7 +7,7 @@ a missing file stops the rendering; nothing is printed by accident.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.printing import text_of
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import jinja2
 
     from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.template_cache import TemplateCache
 
-__all__ = ["environment", "render_kernel"]
+__all__ = ["environment", "render_kernel", "template_cache_in_use"]
 
 
 def _printable(value: object) -> object:
@@ -45,14 +46,16 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  the output is CUDA C++
         finalize=_printable,
-        bytecode_cache=_bytecode_cache(),
+        bytecode_cache=template_cache_in_use(),
         auto_reload=False,
     )
 
 
-def _bytecode_cache() -> Any:
+def template_cache_in_use() -> TemplateCache | None:
     """Compiled templates kept between runs, so that a cold start does not compile them again."""
-    return None
+    from deepgemm_codegen.template_cache import template_cache  # noqa: PLC0415  imports jinja2
+
+    return template_cache(__file__)
 
 
 def render_kernel(plan: KernelPlan) -> str:

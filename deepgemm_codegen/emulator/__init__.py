@@ -4,7 +4,8 @@
 >>> kernel = Kernel(module, "gemm", arithmetic="sm_90")            # doctest: +SKIP
 >>> a = GlobalBuffer("a", array)                                   # doctest: +SKIP
 >>> d = GlobalBuffer("d", out, writable=True)                      # doctest: +SKIP
->>> report = run(kernel, Launch((8, 8, 1), (128, 1, 1), 0, [a, d, 64]), [(0, 0, 0)])  # doctest: +SKIP
+>>> launch = Launch((8, 8, 1), (128, 1, 1), 0, [a, d, 64])         # doctest: +SKIP
+>>> report = run(kernel, launch, [(0, 0, 0)])                      # doctest: +SKIP
 >>> report.findings                                                # doctest: +SKIP
 ()
 
@@ -13,6 +14,7 @@
 
 from __future__ import annotations
 
+from deepgemm_codegen.emulator.costs import GlobalCost, SharedCost
 from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, UnsupportedError
 from deepgemm_codegen.emulator.findings import Actor, Finding, Place
 from deepgemm_codegen.emulator.kernel import Checks, Kernel, Launch, Report, Statistics, run
@@ -25,6 +27,7 @@ __all__ = [
     "Checks",
     "Finding",
     "GlobalBuffer",
+    "GlobalCost",
     "Kernel",
     "Launch",
     "LaunchError",
@@ -34,6 +37,7 @@ __all__ = [
     "Pointer",
     "PtxSyntaxError",
     "Report",
+    "SharedCost",
     "Statistics",
     "UnsupportedError",
     "parse",

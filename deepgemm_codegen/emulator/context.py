@@ -46,6 +46,7 @@ class Context:
         blocks, threads, lanes: numbers; threads is rounded up to whole warps.
         banks: register bank to array (rows, lanes).
         lane_ids: int64 arange(lanes).
+        alive: bool, lanes that have not ended; alive0 at the start.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Context:
             "d": np.zeros((rows["d"], self.lanes), np.uint64),
         }
         self.alive0 = (self.lane_ids % self.threads) < self.real_threads
+        self.alive = self.alive0.copy()
         self.collector: Collector
         self.memory: GlobalMemory
         self.shared: SharedMemory

@@ -230,7 +230,9 @@ class Emitter:
         """``function(sources, out)`` under the mask."""
         where = "" if self.mask == "None" else f", where={self.mask}"
         extra = f", {extra}" if extra else ""
-        self.lines.append(f"{function}({', '.join(sources)}, {out}{extra}{where})")
+        # numpy wants these two to name their output.
+        name = "out=" if function in ("minimum", "maximum") else ""
+        self.lines.append(f"{function}({', '.join(sources)}, {name}{out}{extra}{where})")
 
     def copy(self, out: str, source: str, *, unsafe: bool = False) -> None:
         """``out = source`` under the mask; ``unsafe`` lets integers wrap."""

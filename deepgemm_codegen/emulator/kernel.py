@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from deepgemm_codegen.emulator import instructions
 from deepgemm_codegen.emulator.context import Context
+from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
 from deepgemm_codegen.emulator.machine import Machine
@@ -22,7 +22,8 @@ from deepgemm_codegen.emulator.tensorcore import arithmetic as find_arithmetic
 from deepgemm_codegen.emulator.translate import translate
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.emulator.listeners import Listener
+    from collections.abc import Sequence
+
     from deepgemm_codegen.emulator.nodes import Module
 
 __all__ = ["Checks", "Kernel", "Launch", "Report", "Statistics", "run"]
@@ -57,11 +58,13 @@ class Checks:
 
     Attributes:
         races: races, uninitialised reads and bytes in flight in shared memory.
+        costs: bank conflicts and global sectors by instruction, in the report's statistics.
         step_limit: basic blocks after which a batch of thread blocks counts as endless.
         lanes: threads to run at once; more blocks are batched up to it.
     """
 
     races: bool = True
+    costs: bool = False
     step_limit: int = 5_000_000
     lanes: int = 512
 
@@ -71,12 +74,15 @@ class Statistics:
     """What a run did.
 
     Attributes:
-        blocks: thread blocks run.
+        blocks: thread blocks run to their end.
         instructions: warp instructions (32 lanes are one).
+        shared_costs, global_costs: by instruction, where ``Checks.costs`` asked for them.
     """
 
     blocks: int = 0
     instructions: int = 0
+    shared_costs: tuple[SharedCost, ...] = ()
+    global_costs: tuple[GlobalCost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,64 +170,70 @@ def run(
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     if not 0 < threads <= 1024:
         raise LaunchError(f"{threads} threads in a block; a block has 1 to 1024")
-    collector = Collector(max_findings, fail_fast=fail_fast)
-    memory = GlobalMemory(collector)
-    image = pack(kernel.program, launch.params, memory)
+    session = _Session(kernel, launch, checks, Collector(max_findings, fail_fast=fail_fast))
     at_once = max(1, checks.lanes // (-(-threads // 32) * 32))
-    done = warp_instructions = 0
     try:
         for start in range(0, len(blocks), at_once):
-            batch = list(blocks[start : start + at_once])
-            context = kernel.context(len(batch), launch.block)
-            collector.lookup = _Lookup(kernel, batch, context.threads)
-            warp_instructions += _batch(
-                kernel, context, launch, batch, checks, collector, memory, image
-            )
-            done += len(batch)
+            session.batch(list(blocks[start : start + at_once]))
     except StopEmulation:
         pass
-    return Report(collector.findings(), Statistics(done, warp_instructions))
+    return session.report()
 
 
-def _batch(
-    kernel: Kernel,
-    context: Context,
-    launch: Launch,
-    batch: list[Dim3],
-    checks: Checks,
-    collector: Collector,
-    memory: GlobalMemory,
-    image: bytes,
-) -> int:
-    program = kernel.program
-    size = program.static_shared
-    if any(s.space == "shared" and not s.size for s in program.symbols.values()):
-        size = program.dynamic_base
-    size += launch.shared_bytes
-    context.collector = collector
-    context.memory = memory
-    context.parameters = image
-    context.shared = SharedMemory(size, len(batch), context.threads, collector)
-    listeners: list[Listener] = []
-    if checks.races:
-        listeners.append(
-            RaceListener(
-                len(batch) * context.shared.stride,
-                context.shared.stride,
-                kernel.translation.cell,
-                len(batch),
-                context.threads,
-                collector,
+class _Session:
+    """One run: its memory, findings and counts."""
+
+    def __init__(
+        self, kernel: Kernel, launch: Launch, checks: Checks, collector: Collector
+    ) -> None:
+        self.kernel, self.launch, self.checks, self.collector = kernel, launch, checks, collector
+        self.memory = GlobalMemory(collector)
+        self.image = pack(kernel.program, launch.params, self.memory)
+        self.costs = CostListener() if checks.costs else None
+        self.done = self.instructions = 0
+        self.counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
+        if self.costs is not None:
+            self.memory.listeners.append(self.costs)
+        size = kernel.program.static_shared
+        if any(s.space == "shared" and not s.size for s in kernel.program.symbols.values()):
+            size = kernel.program.dynamic_base
+        self.shared_bytes = size + launch.shared_bytes
+
+    def batch(self, blocks: list[Dim3]) -> None:
+        """Run some blocks together."""
+        context = self.kernel.context(len(blocks), self.launch.block)
+        self.collector.lookup = _Lookup(self.kernel, blocks, context.threads)
+        shared = SharedMemory(self.shared_bytes, len(blocks), context.threads, self.collector)
+        context.collector = self.collector
+        context.memory = self.memory
+        context.parameters = self.image
+        context.shared = shared
+        if self.checks.races:
+            cell = self.kernel.translation.cell
+            shared.listeners.append(
+                RaceListener(shared, cell, len(blocks), context.threads, self.collector)
             )
+        if self.costs is not None:
+            shared.listeners.append(self.costs)
+        context.special["s_dynamic_smem_size"][...] = self.launch.shared_bytes
+        context.place(np.array(blocks, np.uint32), self.launch.grid)
+        context.reset()
+        machine = Machine(context, self.checks.step_limit)
+        try:
+            with np.errstate(all="ignore"):
+                machine.run()
+        finally:
+            self.instructions += int((machine.executed * self.counts).sum()) // 32
+        self.done += len(blocks)
+
+    def report(self) -> Report:
+        """What the run came to."""
+        place = self.kernel.program.place
+        costs = self.costs
+        statistics = Statistics(
+            self.done,
+            self.instructions,
+            () if costs is None else costs.shared_costs(place),
+            () if costs is None else costs.global_costs(place),
         )
-    context.shared.listeners = listeners
-    context.special["s_dynamic_smem_size"][...] = launch.shared_bytes
-    context.place(np.array(batch, np.uint32), launch.grid)
-    context.reset()
-    machine = Machine(context, checks.step_limit)
-    with np.errstate(all="ignore"):
-        machine.run()
-    for listener in listeners:
-        listener.finish()
-    counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
-    return int((machine.executed * counts).sum()) // 32
+        return Report(self.collector.findings(), statistics)

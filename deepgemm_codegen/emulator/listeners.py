@@ -58,6 +58,9 @@ class Listener:
     def complete(self, token: object, where: Array | None) -> None:
         """An asynchronous write is done for its issuing threads (``where``: bool a access)."""
 
+    def global_access(self, access: Access) -> None:
+        """Global memory is read or written; ``address`` holds the addresses (int64)."""
+
     def barrier(self, blocks: Array | None) -> None:
         """All live threads of some blocks met (numbers in the batch; None: all blocks)."""
 

@@ -38,9 +38,11 @@ class Machine:
         self.full: list[Callable[[], None]] = [
             context.namespace[f"b{i}"] for i in range(len(self.blocks))
         ]
+        self.steps = 0
         self.executed = np.zeros(len(self.blocks), np.int64)
         lanes = context.lanes
-        self.alive = context.alive0.copy()
+        self.alive = context.alive
+        self.alive[...] = context.alive0
         self.pcs = np.zeros(lanes, np.int64)
         # Barrier a lane waits at: -1 none, -2 a warp barrier, otherwise the barrier's number.
         self.waiting = np.full(lanes, -1, np.int64)
@@ -50,70 +52,79 @@ class Machine:
 
     def run(self) -> None:
         """Run until all lanes have ended."""
-        steps = 0
         pc = 0
         together = bool(self.alive.all())
-        predicates = self.context.banks["p"]
-        lanes = self.context.lanes
         while True:
             if together:
-                while True:
-                    steps += 1
-                    if steps > self.limit:
-                        self._endless(pc)
-                        return
-                    block = self.blocks[pc]
-                    self.full[pc]()
-                    self.executed[pc] += lanes
-                    end = block.terminator
-                    kind = end.kind
-                    if kind == "next":
-                        pc += 1
-                    elif kind == "branch":
-                        if end.predicate < 0:
-                            pc = end.target
-                            continue
-                        taken = int(np.count_nonzero(predicates[end.predicate]))
-                        if taken == (0 if end.negated else lanes):
-                            pc = end.target
-                        elif taken == (lanes if end.negated else 0):
-                            pc += 1
-                        else:
-                            break
-                    elif kind == "barrier" and self._simple(end):
-                        for listener in self.context.shared.listeners:
-                            listener.barrier(None)
-                        pc += 1
-                    elif kind == "warp-barrier" and self._whole_warps(end):
-                        groups = self.context.lane_ids.reshape(-1, 32)
-                        for listener in self.context.shared.listeners:
-                            listener.meet(groups)
-                        pc += 1
-                    elif kind == "exit" and end.predicate < 0:
-                        self.alive[...] = False
-                        return
-                    else:
-                        break
-                self.pcs[...] = pc
-                self._end(end, pc, self.alive.copy())
+                pc = self._run_together(pc)
+                if pc < 0:
+                    return
             runnable = self.alive & (self.waiting == -1)
             if not runnable.any():
-                if not self.alive.any():
-                    return
-                self._deadlock()
+                if self.alive.any():
+                    self._deadlock()
                 return
             pc = int(self.pcs[runnable].min())
             mask = runnable & (self.pcs == pc)
             together = bool(mask.all())
             if together:
                 continue
-            steps += 1
-            if steps > self.limit:
-                self._endless(pc)
+            if self._count(pc, int(np.count_nonzero(mask))):
                 return
             self.masked(pc)(mask)
-            self.executed[pc] += int(np.count_nonzero(mask))
             self._end(self.blocks[pc].terminator, pc, mask)
+
+    def _count(self, pc: int, lanes: int) -> bool:
+        """Count a basic block; whether the run is endless."""
+        self.executed[pc] += lanes
+        self.steps += 1
+        if self.steps > self.limit:
+            self._endless(pc)
+            return True
+        return False
+
+    def _run_together(self, pc: int) -> int:
+        """Run while all lanes go the same way; -1 at the end, else the block where they parted."""
+        lanes = self.context.lanes
+        predicates = self.context.banks["p"]
+        while True:
+            if self._count(pc, lanes):
+                return -1
+            self.full[pc]()
+            end = self.blocks[pc].terminator
+            after = pc + 1
+            if end.kind == "branch":
+                taken = lanes
+                if end.predicate >= 0:
+                    taken = int(np.count_nonzero(predicates[end.predicate]))
+                    taken = lanes - taken if end.negated else taken
+                if taken == lanes:
+                    after = end.target
+                elif taken:
+                    break
+            elif end.kind == "exit" and end.predicate < 0:
+                return -1
+            elif end.kind != "next" and not self._meet_together(end):
+                break
+            pc = after
+        self.pcs[...] = pc
+        self._end(end, pc, self.alive.copy())
+        return pc
+
+    def _meet_together(self, end: Terminator) -> bool:
+        """A barrier that all lanes reached at once; whether it was such a simple one."""
+        listeners = self.context.shared.listeners
+        ins = self.translation.program.instructions[end.site]
+        if end.kind == "barrier" and len(ins.operands) < 2:
+            for listener in listeners:
+                listener.barrier(None)
+            return True
+        if end.kind == "warp-barrier" and bool((self._members(end) == 0xFFFFFFFF).all()):
+            groups = self.context.lane_ids.reshape(-1, 32)
+            for listener in listeners:
+                listener.meet(groups)
+            return True
+        return False
 
     def masked(self, pc: int) -> Callable[[Array], None]:
         """The function of a basic block under a mask, compiled when first needed."""
@@ -128,23 +139,18 @@ class Machine:
 
     # -- ends of basic blocks --
 
-    def _simple(self, end: Terminator) -> bool:
-        """A barrier of all threads: no thread count, every lane live."""
-        return len(self.translation.program.instructions[end.site].operands) < 2
-
-    def _whole_warps(self, end: Terminator) -> bool:
-        return bool((self._members(end) == 0xFFFFFFFF).all())
-
     def _members(self, end: Terminator) -> Array:
+        """Lanes that a warp barrier names, one mask a lane."""
         ins = self.translation.program.instructions[end.site]
         return self._operand(ins.operands[0]) if ins.operands else np.array([0xFFFFFFFF])
 
     def _operand(self, operand: Any) -> Array:
         register = self.translation.program.registers.get(operand.text)
         if register is not None:
-            return self.context.banks[register.bank][register.row].astype(np.int64)
-        value = int(operand.text.rstrip("U"), 0) & 0xFFFFFFFF
-        return np.full(self.context.lanes, value, np.int64)
+            value: Array = self.context.banks[register.bank][register.row].astype(np.int64)
+            return value
+        constant = int(operand.text.rstrip("U"), 0) & 0xFFFFFFFF
+        return np.full(self.context.lanes, constant, np.int64)
 
     def _end(self, end: Terminator, pc: int, mask: Array) -> None:
         """Move the lanes of a mask on from the end of block ``pc``."""
@@ -171,11 +177,9 @@ class Machine:
             self.waiting[mask] = -2
             self.member[mask] = self._members(end)[mask] if ins.operands else 0xFFFFFFFF
         else:
-            number = self._operand(ins.operands[0])[mask] if ins.operands else 0
-            self.waiting[mask] = number
-            self.expected[mask] = (
-                self._operand(ins.operands[1])[mask] if len(ins.operands) > 1 else 0
-            )
+            numbers = [self._operand(o)[mask] for o in ins.operands[:2]]
+            self.waiting[mask] = numbers[0] if numbers else 0
+            self.expected[mask] = numbers[1] if len(numbers) > 1 else 0
             self._check_whole_warps(end.site, mask)
         self._release()
 

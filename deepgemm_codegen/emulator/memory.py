@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from deepgemm_codegen.emulator.faults import LaunchError
+from deepgemm_codegen.emulator.listeners import Access, split_id
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
+    from deepgemm_codegen.emulator.listeners import Listener
 
 __all__ = ["RAW", "GlobalBuffer", "GlobalMemory", "LazyArray", "Pointer"]
 
@@ -146,6 +148,7 @@ class GlobalMemory:
     def __init__(self, collector: Collector) -> None:
         self.collector = collector
         self.placed: list[_Placed] = []
+        self.listeners: list[Listener] = []
         self._index: dict[int, int] = {}
 
     def address(self, pointer: Pointer) -> int:
@@ -171,6 +174,8 @@ class GlobalMemory:
         """
         if address.size == 0:
             return np.zeros(0, RAW[width])
+        for listener in self.listeners:
+            listener.global_access(Access(address.view(np.int64), width, ids))
         here = self._single(address, width)
         if here is not None:
             placed, offsets = here
@@ -191,6 +196,8 @@ class GlobalMemory:
         """Write raw words to addresses; an access at fault is dropped."""
         if address.size == 0:
             return
+        for listener in self.listeners:
+            listener.global_access(Access(address.view(np.int64), width, ids))
         here = self._single(address, width)
         parts = (
             [(here[0], slice(None), here[1])]
@@ -290,7 +297,5 @@ class GlobalMemory:
             )
 
     def _report(self, kind: str, message: str, ident: int, address: int, count: int) -> None:
-        from deepgemm_codegen.emulator.listeners import split_id  # noqa: PLC0415
-
         site, lane = split_id(ident)
         self.collector.add(kind, message, site, lane, address=address, count=count)

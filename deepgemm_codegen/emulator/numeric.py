@@ -16,6 +16,8 @@ __all__ = [
     "fma32",
     "maximum32",
     "minimum32",
+    "narrow_to_bf16",
+    "odd_sum",
     "round_to_bf16",
     "round_to_f16",
     "widen_bf16",
@@ -45,15 +47,12 @@ def flush(values: Array) -> Array:
     return np.where(tiny, bits & _SIGN32, bits).view(np.float32)
 
 
-def fma32(a: Array, b: Array, c: Array) -> Array:
-    """fp32 fused multiply-add, rounded once to nearest even.
+def odd_sum(x: Array, y: Array) -> Array:
+    """Sum of two float64, rounded to odd.
 
-    The product is exact in float64 (48 bits). The sum is rounded to odd at 53 bits, which keeps
-    enough of what was lost for the second rounding to be right (53 >= 24 + 2, also for subnormal
-    results).
+    A value rounded to odd at 53 bits rounds a second time as the exact one would, to any format
+    of at most 51 bits: the last bit stands for all that was lost.
     """
-    x = a.astype(np.float64) * b.astype(np.float64)
-    y = c.astype(np.float64)
     total = x + y
     # Knuth's two-sum: the exact error of that addition.
     z = total - x
@@ -66,7 +65,28 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
         # becomes 1 either way.
         step = np.where((error > 0) == (total > 0), 1, -1)
         total = np.where(even, bits + step, bits).view(np.float64)
+    return total
+
+
+def fma32(a: Array, b: Array, c: Array) -> Array:
+    """fp32 fused multiply-add, rounded once to nearest even; the product is exact in float64."""
+    total = odd_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
     return canonical(total.astype(np.float32))
+
+
+def narrow_to_bf16(values: Array) -> Array:
+    """float64 to bf16 bits, nearest even, rounded once; uint16."""
+    single = values.astype(np.float32)
+    # To odd at 24 bits first: where the cast rounded, step back toward the exact value.
+    back = single.astype(np.float64)
+    inexact = (back != values) & np.isfinite(single) & np.isfinite(values)
+    if inexact.any():
+        bits = single.view(np.int32)
+        away = np.abs(back) > np.abs(values)
+        # Truncate, then set the last bit.
+        truncated = np.where(away, bits - 1, bits)
+        single = np.where(inexact, truncated | 1, bits).view(np.float32)
+    return round_to_bf16(single)
 
 
 def minimum32(a: Array, b: Array, *, propagate: bool = False) -> Array:

@@ -174,7 +174,8 @@ class _Parser:
             if found:
                 self.expect(",")
             line = self.advance().line  # .param or .reg
-            align, kind, pointer = 0, "", []
+            align, kind = 0, ""
+            pointer: list[str] = []
             while self.peek().kind == "directive":
                 word = self.advance().text
                 if word == ".align":
@@ -239,7 +240,7 @@ class _Parser:
             items.extend(self.statement())
         return nodes.Block(tuple(items), line)
 
-    def statement(self) -> list[nodes.Statement]:
+    def statement(self) -> list[nodes.Statement]:  # noqa: PLR0911  one return a kind
         token = self.peek()
         if token.kind == "end":
             raise PtxSyntaxError(token.line, "the text ends inside a function")
@@ -345,9 +346,7 @@ class _Parser:
         offset = 0
         extra: list[nodes.Operand] = []
         while not self.accept("]"):
-            if self.accept("+"):
-                offset += self.integer()
-            elif self.peek().text == "-":
+            if self.accept("+") or self.peek().text == "-":
                 offset += self.integer()
             else:
                 self.expect(",")

@@ -10,11 +10,11 @@ barrier), or when c is at most ``known[t, u]``, t's vector clock, which exists o
 met in smaller groups (``bar.warp.sync``). A kernel with full barriers only never leaves the first
 two rules: a check is then one gather and one comparison.
 
-A cell is as wide as the narrowest shared access of the kernel; as accesses are aligned, each covers
-whole cells, and the result is the same as with bytes.
+A cell is as wide as the narrowest shared access of the kernel; as accesses are aligned, each
+covers whole cells, and the result is the same as with bytes.
 
-An asynchronous copy owns its cells from issue to the issuing thread's wait: its write happens at the
-wait, but conflicting accesses must be ordered before the issue.
+An asynchronous copy owns its cells from issue to the issuing thread's wait: its write happens at
+the wait, but conflicting accesses must be ordered before the issue.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Listener, sp
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
+    from deepgemm_codegen.emulator.shared import SharedMemory
 
 __all__ = ["RaceListener"]
 
@@ -39,6 +40,18 @@ _LANE_MASK = (1 << SITE_SHIFT) - 1
 # Times that no clock reaches: later than every floor, so that one comparison finds them too.
 _IN_FLIGHT = 1 << 22
 _UNWRITTEN = _IN_FLIGHT + 1
+
+# Kinds of finding, each with its sentence.
+_TWO_WRITES = ("race", "two writes with no order between them")
+_UNINITIALISED = ("uninitialised-read", "shared bytes that nobody wrote")
+_FLIGHT_READ = (
+    "in-flight-read",
+    "shared bytes of an asynchronous copy that its thread has not waited for",
+)
+_READ_RACE = ("race", "read of bytes that another thread wrote, with no barrier between")
+_FLIGHT_WRITE = ("in-flight-write", "write to shared bytes of an asynchronous copy still in flight")
+_WRITE_RACE = ("race", "write to bytes that another thread wrote, with no barrier between")
+_OVERWRITE_RACE = ("race", "write to bytes that another thread read, with no barrier between")
 
 
 class _Reads(NamedTuple):
@@ -57,29 +70,22 @@ class RaceListener(Listener):
     """Happens-before checking of shared memory.
 
     Args:
-        nbytes: size of the array that holds all blocks' windows.
-        stride: bytes of one window in it.
+        shared: the memory of the batch.
         cell: bytes of a cell.
         blocks, threads: of the batch; lanes are block * threads + thread.
         collector: where findings go.
     """
 
     def __init__(
-        self,
-        nbytes: int,
-        stride: int,
-        cell: int,
-        blocks: int,
-        threads: int,
-        collector: Collector,
+        self, shared: SharedMemory, cell: int, blocks: int, threads: int, collector: Collector
     ) -> None:
         self.cell = cell
         self.shift = cell.bit_length() - 1
         self.threads = threads
         self.blocks = blocks
-        self.stride = stride
+        self.stride = shared.stride
         self.collector = collector
-        cells = nbytes >> self.shift
+        cells = blocks * shared.stride >> self.shift
         self.writer = np.full(cells, _UNWRITTEN << _TIME_SHIFT, np.int64)
         # Reads since the last barrier of all blocks. Marks say which cells they cover; they are
         # brought up to date only when somebody writes, which good kernels do seldom.
@@ -99,11 +105,11 @@ class RaceListener(Listener):
         """Check against the last writer; remember the read."""
         cells, ids, per = self._cells(access)
         writer = self.writer.take(cells)
-        poison = None
+        poison: Array | None = None
         if writer.max(initial=0) >= self.limit:
             poison = self._check_read(cells, ids, writer)
             if poison is not None and per > 1:
-                poison = poison.reshape(-1, per).any(axis=1)
+                poison = np.asarray(poison.reshape(-1, per).any(axis=1))
         self.reads.append(_Reads(cells, ids, self.now))
         return poison
 
@@ -188,16 +194,12 @@ class RaceListener(Listener):
             other = self.writer.take(cells[mine]) & _ID_MASK
             if time == _IN_FLIGHT:
                 # One thread may not overwrite its own copy in flight either.
-                self._report(
-                    "race", "two writes with no order between them", cells, ids, mine, other
-                )
+                self._report(_TWO_WRITES, (cells, ids), mine, other)
                 return
             differs = ((other ^ ids[mine]) & _LANE_MASK) != 0
             mine, other = mine[differs], other[differs]
             if mine.size:
-                self._report(
-                    "race", "two writes with no order between them", cells, ids, mine, other
-                )
+                self._report(_TWO_WRITES, (cells, ids), mine, other)
 
     def _ordered(self, times: Array, lanes: Array, others: Array) -> Array:
         """Whether events of lanes ``others`` at ``times`` are known to ``lanes``."""
@@ -215,15 +217,11 @@ class RaceListener(Listener):
         flight = times == _IN_FLIGHT
         poison = None
         if never.any():
-            self._report(
-                "uninitialised-read", "shared bytes that nobody wrote", cells, ids, late[never]
-            )
+            self._report(_UNINITIALISED, (cells, ids), late[never])
         if flight.any():
             self._report(
-                "in-flight-read",
-                "shared bytes of an asynchronous copy that its thread has not waited for",
-                cells,
-                ids,
+                _FLIGHT_READ,
+                (cells, ids),
                 late[flight],
                 others[flight],
             )
@@ -234,10 +232,8 @@ class RaceListener(Listener):
         racy = ~bad & ~self._ordered(times, ids[late] & _LANE_MASK, others & _LANE_MASK)
         if racy.any():
             self._report(
-                "race",
-                "read of bytes that another thread wrote, with no barrier between",
-                cells,
-                ids,
+                _READ_RACE,
+                (cells, ids),
                 late[racy],
                 others[racy],
             )
@@ -252,20 +248,16 @@ class RaceListener(Listener):
             flight = times == _IN_FLIGHT
             if flight.any():
                 self._report(
-                    "in-flight-write",
-                    "write to shared bytes of an asynchronous copy still in flight",
-                    cells,
-                    ids,
+                    _FLIGHT_WRITE,
+                    (cells, ids),
                     late[flight],
                     others[flight],
                 )
             racy = ~flight & ~self._ordered(times, ids[late] & _LANE_MASK, others & _LANE_MASK)
             if racy.any():
                 self._report(
-                    "race",
-                    "write to bytes that another thread wrote, with no barrier between",
-                    cells,
-                    ids,
+                    _WRITE_RACE,
+                    (cells, ids),
                     late[racy],
                     others[racy],
                 )
@@ -291,10 +283,8 @@ class RaceListener(Listener):
             racy = ~self._ordered(times, ids[mine] & _LANE_MASK, others & _LANE_MASK)
             if racy.any():
                 self._report(
-                    "race",
-                    "write to bytes that another thread read, with no barrier between",
-                    cells,
-                    ids,
+                    _OVERWRITE_RACE,
+                    (cells, ids),
                     mine[racy],
                     others[racy],
                 )
@@ -302,14 +292,17 @@ class RaceListener(Listener):
 
     def _report(
         self,
-        kind: str,
-        message: str,
-        cells: Array,
-        ids: Array,
+        what: tuple[str, str],
+        accesses: tuple[Array, Array],
         where: Array,
         others: Array | None = None,
     ) -> None:
-        """One finding for each pair of instructions among the accesses ``where``."""
+        """One finding for each pair of instructions among the accesses ``where``.
+
+        ``accesses`` are cells and identities; ``others`` the identity that each of ``where``
+        conflicts with.
+        """
+        cells, ids = accesses
         sites = ids[where] >> SITE_SHIFT
         keys = sites if others is None else (sites << SITE_SHIFT) | (others >> SITE_SHIFT)
         _, firsts, counts = np.unique(keys, return_index=True, return_counts=True)
@@ -317,8 +310,7 @@ class RaceListener(Listener):
             index = int(where[first])
             site, lane = split_id(int(ids[index]))
             self.collector.add(
-                kind,
-                message,
+                *what,
                 site,
                 lane,
                 other=None if others is None else split_id(int(others[first])),

@@ -6,7 +6,6 @@ an emitter that writes Python source for it, and the run-time functions which th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,8 @@ from deepgemm_codegen.emulator.faults import UnsupportedError
 from deepgemm_codegen.emulator.printer import print_instruction
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
 

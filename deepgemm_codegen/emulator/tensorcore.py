@@ -1,8 +1,8 @@
 """The arithmetic of tensor cores, bit for bit.
 
 One small integer algorithm with three parameters describes every generation measured so far
-(``ARITHMETIC``). k is split into consecutive groups of ``group``; C enters the first group, and each
-group's rounded result is the C of the next. A group does this:
+(``ARITHMETIC``). k is split into consecutive groups of ``group``; C enters the first group, and
+each group's rounded result is the C of the next. A group does this:
 
 1. Products are exact and keep exponent ea + eb, not renormalised (1.5 * 1.5 has exponent 0).
 2. E is the largest exponent of the non-zero products, of C if it is not zero, and of a floor.
@@ -18,13 +18,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepgemm_codegen.emulator.faults import LaunchError
+from deepgemm_codegen.emulator.fragments import layout
+from deepgemm_codegen.emulator.numeric import round_to_f16
 
-__all__ = ["ARITHMETIC", "Arithmetic", "Shape", "arithmetic", "multiply_accumulate"]
+if TYPE_CHECKING:
+    from deepgemm_codegen.emulator.fragments import Shape
+
+__all__ = ["ARITHMETIC", "Arithmetic", "arithmetic", "multiply_accumulate"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -73,100 +78,6 @@ def arithmetic(name: str) -> Arithmetic:
     if found is None:
         raise LaunchError(f"no arithmetic known for '{name}'; known: {', '.join(ARITHMETIC)}")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A matrix instruction m16n8.
-
-    Attributes:
-        k: products a result.
-        kind: operand type, ``f16`` or ``bf16``.
-        accumulator: ``f32`` or ``f16``.
-    """
-
-    k: int
-    kind: str
-    accumulator: str
-
-    @property
-    def a_registers(self) -> int:
-        """32-bit registers of A a lane."""
-        return self.k // 4
-
-    @property
-    def b_registers(self) -> int:
-        """32-bit registers of B a lane."""
-        return self.k // 8
-
-    @property
-    def c_registers(self) -> int:
-        """32-bit registers of C and D a lane."""
-        return 4 if self.accumulator == "f32" else 2
-
-    @staticmethod
-    def find(shape: str, types: tuple[str, ...]) -> Shape | None:
-        """The instruction of a shape word and the types of D, A, B, C; None if unknown."""
-        d, a, b, c = types if len(types) == 4 else ("", "", "", "")
-        k = {"m16n8k8": 8, "m16n8k16": 16}.get(shape)
-        if k is None or a != b or d != c or (a, d) not in _TYPES:
-            return None
-        return Shape(k, a, d)
-
-
-_TYPES = {("f16", "f32"), ("f16", "f16"), ("bf16", "f32")}
-
-
-class _Layout:
-    """Index tables between registers and matrices, for one shape and number of warps.
-
-    Matrix A of a warp has rows M * 16 and B columns N * 8. With g = lane / 4 and t = lane % 4: A's
-    register r holds row g + 8 (r & 1), k = 2t + 8 (r >> 1) and the next; B's register r holds column
-    g, k = 2t + 8 r and the next; C's element i has row g + 8 (i >> 1) and column 2t + (i & 1).
-    """
-
-    def __init__(self, k: int, groups: int, m: int, n: int, warps: int) -> None:
-        self.k, self.m, self.n = k, m, n
-        lane = np.arange(32)
-        g, t = lane // 4, lane % 4
-        batch = groups * warps
-        lanes = warps * 32
-        # A: source halves (groups, m, registers, warps, lane, 2); wanted (k, group * warp, m * 16).
-        ra = k // 4
-        flat = np.empty((k, groups, warps, m * 16), np.int64)
-        where = np.arange(groups * m * ra * lanes * 2).reshape(groups, m, ra, warps, 32, 2)
-        for i in range(m):
-            for r in range(ra):
-                for h in range(2):
-                    for x in range(32):
-                        row = i * 16 + g[x] + 8 * (r & 1)
-                        flat[2 * t[x] + 8 * (r >> 1) + h, :, :, row] = where[:, i, r, :, x, h]
-        self.a = flat.reshape(k, batch, m * 16)
-        rb = k // 8
-        flat = np.empty((k, groups, warps, n * 8), np.int64)
-        where = np.arange(groups * n * rb * lanes * 2).reshape(groups, n, rb, warps, 32, 2)
-        for j in range(n):
-            for r in range(rb):
-                for h in range(2):
-                    for x in range(32):
-                        flat[2 * t[x] + 8 * r + h, :, :, j * 8 + g[x]] = where[:, j, r, :, x, h]
-        self.b = flat.reshape(k, batch, n * 8)
-        # C: registers (groups, m, n, 4, warps, lane) to matrix (group * warp, m * 16, n * 8).
-        where = np.arange(groups * m * n * 4 * lanes).reshape(groups, m, n, 4, warps, 32)
-        flat = np.empty((groups, warps, m * 16, n * 8), np.int64)
-        for i in range(m):
-            for j in range(n):
-                for e in range(4):
-                    rows, columns = i * 16 + g + 8 * (e >> 1), j * 8 + 2 * t + (e & 1)
-                    flat[:, :, rows, columns] = where[:, i, j, e]
-        self.c = flat.reshape(batch, m * 16, n * 8)
-        self.d = np.empty(self.c.size, np.int64)
-        self.d[self.c.reshape(-1)] = np.arange(self.c.size)
-
-
-@lru_cache(maxsize=64)
-def _layout(k: int, groups: int, m: int, n: int, warps: int) -> _Layout:
-    return _Layout(k, groups, m, n, warps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,34 +137,34 @@ def multiply_accumulate(shape: Shape, rules: Arithmetic, a: Array, b: Array, c: 
         uint32, shaped as ``c``.
     """
     groups, m, _, lanes = a.shape
-    layout = _layout(shape.k, groups, m, b.shape[1], lanes // 32)
-    table = _table(shape.kind)
-    bits_a = a.view(np.uint16).reshape(-1).take(layout.a)  # (k, batch, rows)
-    bits_b = b.view(np.uint16).reshape(-1).take(layout.b)
+    n = b.shape[1]
+    places = layout(shape.k, groups, m, n, lanes // 32)
+    operands = _Operands(
+        a.view(np.uint16).reshape(-1).take(places.a),
+        b.view(np.uint16).reshape(-1).take(places.b),
+        _table(shape.kind),
+    )
     if shape.accumulator == "f32":
-        matrix_c = c.view(np.float32).reshape(-1).take(layout.c)
-    else:
-        halves = c.reshape(groups, m, b.shape[1], 2, lanes).view(np.uint16)
-        halves = halves.reshape(groups, m, b.shape[1], 2, lanes, 2).transpose(0, 1, 2, 3, 5, 4)
-        matrix_c = halves.reshape(-1).take(layout.c).view(np.float16).astype(np.float32)
-    operands = _Operands(bits_a, bits_b, table)
-    result = _plain(operands, matrix_c) if shape.accumulator == "f32" else None
-    if result is None:
-        result = matrix_c
-        step = min(rules.group, shape.k)
-        for start in range(0, shape.k, step):
-            result = _group(operands, slice(start, start + step), result, rules, shape.accumulator)
-    if shape.accumulator == "f32":
-        return result.reshape(-1).take(layout.d).view(np.uint32).reshape(c.shape)
-    flat = _half_bits(result).reshape(-1).take(layout.d)
-    pairs = flat.reshape(groups, m, b.shape[1], 2, 2, lanes).transpose(0, 1, 2, 3, 5, 4)
+        matrix = c.view(np.float32).reshape(-1).take(places.c)
+        result = _plain(operands, matrix)
+        if result is None:
+            result = _fused(operands, matrix, rules, "f32")
+        return result.reshape(-1).take(places.d).view(np.uint32).reshape(c.shape)
+    # Pairs (groups, m, n, 2, lanes, 2) to elements (groups, m, n, 4, lanes) and back.
+    halves = c.view(np.uint16).reshape(groups, m, n, 2, lanes, 2).transpose(0, 1, 2, 3, 5, 4)
+    matrix = halves.reshape(-1).take(places.c).view(np.float16).astype(np.float32)
+    bits = round_to_f16(_fused(operands, matrix, rules, "f16")).reshape(-1).take(places.d)
+    pairs = bits.reshape(groups, m, n, 2, 2, lanes).transpose(0, 1, 2, 3, 5, 4)
     return np.ascontiguousarray(pairs).view(np.uint32).reshape(c.shape)
 
 
-def _half_bits(values: Array) -> Array:
-    bits = values.astype(np.float16).view(np.uint16)
-    bits[np.isnan(values)] = 0x7FFF
-    return bits
+def _fused(x: _Operands, c: Array, rules: Arithmetic, to: str) -> Array:
+    """All groups of k in turn; fp32 values whatever the accumulator."""
+    depth = x.a.shape[0]
+    step = min(rules.group, depth)
+    for start in range(0, depth, step):
+        c = _group(x, slice(start, start + step), c, rules, to)
+    return c
 
 
 class _Operands:
@@ -294,7 +205,8 @@ def _plain(x: _Operands, c: Array) -> Array | None:
     product = np.matmul(x.a.transpose(1, 2, 0), x.b.transpose(1, 0, 2))
     product += c
     product += np.float32(0)  # a zero result is +0
-    return product
+    result: Array = product
+    return result
 
 
 def _group(x: _Operands, part: slice, c: Array, rules: Arithmetic, to: str) -> Array:
@@ -318,20 +230,17 @@ def _group(x: _Operands, part: slice, c: Array, rules: Arithmetic, to: str) -> A
         np.add(ea[k][:, :, None], eb[k][:, None, :], out=trial)
         np.maximum(top, trial, out=top)
     wide = _needs_double(ea, eb, top)
-    real = np.float64 if wide else np.float32
-    integer = np.int64 if wide else np.int32
+    real: np.dtype[Any] = np.dtype(np.float64 if wide else np.float32)
+    integer: np.dtype[Any] = np.dtype(np.int64 if wide else np.int32)
     shift = fraction - top.astype(np.int32)
-    if wide:
-        scale = np.ldexp(1.0, shift)
-    else:
-        scale = ((shift + 127) << 23).view(np.float32)
+    scale: Array = np.ldexp(1.0, shift) if wide else ((shift + 127) << 23).view(np.float32)
     # Sums of eight addends below 2^27 fit int32; more go through int64.
-    product = np.empty(c.shape, real)
-    cut = np.empty(c.shape, integer)
-    total = np.zeros(c.shape, np.int64)
+    product: Array = np.empty(c.shape, real)
+    cut: Array = np.empty(c.shape, integer)
+    total: Array = np.zeros(c.shape, np.int64)
     a, b = a.astype(real, copy=False), b.astype(real, copy=False)
     for start in range(0, steps, 8):
-        half = np.zeros(c.shape, integer)
+        half: Array = np.zeros(c.shape, integer)
         for k in range(start, min(start + 8, steps)):
             np.multiply(a[k][:, :, None], b[k][:, None, :], out=product)
             product *= scale
@@ -356,10 +265,13 @@ def _needs_double(ea: Array, eb: Array, top: Array) -> bool:
 
 
 def _round(total: Array, exponent: Array, to: str) -> Array:
-    """total * 2^exponent to fp32 toward zero, or to fp16 to nearest even; as fp32."""
+    """Scale a sum by 2^exponent and round: to fp32 toward zero, to fp16 to nearest even.
+
+    The result is fp32 either way.
+    """
     value = np.ldexp(total.astype(np.float64), exponent)
     if to == "f16":
-        return value.astype(np.float16).astype(np.float32)
+        return value.astype(np.float16).astype(np.float32) + np.float32(0)  # a zero is +0
     magnitude = np.abs(value)
     small = (magnitude < 2.0**-126) & (total != 0)
     # Clearing float64's last 29 bits leaves 24: the cast is then exact.

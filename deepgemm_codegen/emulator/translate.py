@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.emulator.nodes import Instruction
     from deepgemm_codegen.emulator.program import Program
+    from deepgemm_codegen.emulator.registry import Semantics
 
 __all__ = ["BasicBlock", "Terminator", "Translation", "translate"]
 
@@ -153,24 +154,27 @@ def _blocks(program: Program) -> list[BasicBlock]:
             after = number.get(start + 1, end_block)
             result.append(BasicBlock([], Terminator("branch", row, not negated, after, start), 0))
             continue
-        last = program.instructions[end - 1]
-        what = meanings[end - 1]
-        stop = end
-        terminator = Terminator("next")
-        if what.ends_block:
-            stop = end - 1
-            row, negated = _guard(program, last)
-            if what.ends_block.endswith("barrier"):
-                row, negated = -1, False
-            target = -1
-            if what.ends_block == "branch":
-                target = _target(program, last, number, end_block)
-            terminator = Terminator(what.ends_block, row, negated, target, end - 1)
+        terminator = _terminator(program, end - 1, meanings[end - 1], number, end_block)
+        stop = end - 1 if meanings[end - 1].ends_block else end
         members = list(zip(program.instructions[start:stop], meanings[start:stop], strict=True))
         result.append(BasicBlock(schedule(members), terminator, end - start))
     # Falling off the end is an exit.
     result.append(BasicBlock([], Terminator("exit"), 0))
     return result
+
+
+def _terminator(
+    program: Program, index: int, what: Semantics, number: dict[int, int], end_block: int
+) -> Terminator:
+    """How a block ends whose last instruction has this index."""
+    if not what.ends_block:
+        return Terminator("next")
+    ins = program.instructions[index]
+    row, negated = _guard(program, ins)
+    if what.ends_block.endswith("barrier"):
+        row, negated = -1, False  # a guarded one stands behind a branch
+    target = _target(program, ins, number, end_block) if what.ends_block == "branch" else -1
+    return Terminator(what.ends_block, row, negated, target, index)
 
 
 def _guard(program: Program, ins: Instruction) -> tuple[int, bool]:

@@ -56,12 +56,15 @@ def describe_tile(problem: Problem, batch: int, row: int, column: int) -> str:
     return f"batch {batch} {where}" if problem.spec.batch > 1 else where
 
 
-def choose_blocks(problem: Problem, count: int, seed: int) -> tuple[int, ...]:
+def choose_blocks(
+    problem: Problem, count: int, seed: int, *, corners: bool = True
+) -> tuple[int, ...]:
     """Up to ``count`` blocks of the grid, ascending; all of them when there are no more.
 
-    The last tile of the last batch comes first, because tails meet there; then the other corners,
-    then the first tile of the last raster group and the first of the second batch, then blocks
-    drawn by seed, half of them on the far edges.
+    With ``corners``, first the last tile of the last batch, because tails meet there, then the
+    other corners, the first tile of the last raster group and the first of the second batch.
+    Without, one block drawn from the inside comes first. The rest is drawn by seed, half of it on
+    the far edges.
     """
     grid = problem.grid
     if grid <= count:
@@ -70,6 +73,7 @@ def choose_blocks(problem: Problem, count: int, seed: int) -> tuple[int, ...]:
     batch = problem.spec.batch
     last_m, last_n = tiles_m - 1, tiles_n - 1
     group = problem.plan.schedule.raster_group
+    draw = random.Random(f"{seed} {problem}")  # noqa: S311  sampling, not secrets
     wanted = [
         (batch - 1, last_m, last_n),
         (0, 0, 0),
@@ -78,10 +82,10 @@ def choose_blocks(problem: Problem, count: int, seed: int) -> tuple[int, ...]:
         (batch - 1, last_m // group * group, last_n // 2),
         (min(1, batch - 1), 0, 0),
     ]
-    found: dict[int, None] = {}
-    for tile in wanted[:count]:
-        found.setdefault(block_of(problem, *tile))
-    draw = random.Random(f"{seed} {problem}")  # noqa: S311  sampling, not secrets
+    if not corners:
+        inside = (draw.randrange(batch), draw.randrange(last_m or 1), draw.randrange(last_n or 1))
+        wanted.insert(0, inside)
+    found = dict.fromkeys(block_of(problem, *tile) for tile in wanted[:count])
     while len(found) < count:
         tile_m, tile_n = draw.randrange(tiles_m), draw.randrange(tiles_n)
         edge = draw.randrange(4)

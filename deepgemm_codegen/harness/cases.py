@@ -27,6 +27,9 @@ __all__ = ["Case", "cases_of", "inputs_for"]
 
 NAN = float("nan")
 
+NAN_WORK = 1 << 26
+"""Multiply-adds of a tile up to which a NaN is sent through it; its way does not depend on k."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -144,7 +147,7 @@ def _full_size(plan: KernelPlan, seed: int) -> list[Case]:
         found.append(Case("hostile", sizes.bind(plan, 0.0, 0.5), nothing, exact, 0.25))
     unread = _with(integers, a=None, b=None, c=None)
     found.append(Case("hostile", sizes.bind(plan, 0.0, 0.0), unread, exact, 0.25))
-    if plain.k:
+    if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
         row = plain.m - 1
         poisoned = _with(integers, a=OneNan(integers.values["a"], row), c=Constant(NAN))
         found.append(Case("hostile", plain, poisoned, exact, 0.0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.harness.numbers import quantum, round_to
+from deepgemm_codegen.harness.numbers import quantum, quiet, round_to
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
@@ -45,6 +45,7 @@ class Comparison:
     elements: int
 
 
+@quiet()
 def compare(
     got: Any, expected: Expected, dtype: DType, xp: Any, untouched: Any = None
 ) -> Comparison:

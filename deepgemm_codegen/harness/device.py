@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from deepgemm_codegen.errors import CodegenError
+
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Problem
 
-__all__ = ["Device", "Outcome"]
+__all__ = ["Device", "LaunchFailedError", "Outcome"]
+
+
+class LaunchFailedError(CodegenError):
+    """The kernel could not be run to its end: a fault of the kernel, such as an illegal address."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +27,8 @@ class Outcome:
 
     Attributes:
         d: D's buffer as flat bits, from the base to the end of its last row.
-        background: the bits that stood in D before, poison unless D is C or too big to fill.
+        background: the bits that stood in D before (in its padding, where D is C): poison, or zero
+            where D is too big to fill.
         faults: findings and damaged guard bands, each a text for people.
     """
 
@@ -50,6 +60,11 @@ class Device(Protocol):
         """Whether some blocks can run alone, and must where the grid is large."""
         ...
 
+    @property
+    def prefix_sums(self) -> PrefixSums:
+        """How the oracle sums A * B on its arrays."""
+        ...
+
     def launch(
         self,
         problem: Problem,
@@ -65,5 +80,8 @@ class Device(Protocol):
             inputs: operand values; a name that is missing passes a null pointer.
             blocks: flat block indices.
             in_place: D is C's buffer.
+
+        Raises:
+            LaunchFailedError: the kernel did not run to its end.
         """
         ...

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
+from deepgemm_codegen.harness.blocks import region_of
 from deepgemm_codegen.harness.device import Outcome
 from deepgemm_codegen.harness.memory import HUGE, Paged, fill
-from deepgemm_codegen.harness.numbers import bits_dtype, poison
+from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
+from deepgemm_codegen.harness.oracle import prefix_sums
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan
 
@@ -62,6 +65,11 @@ class EmulatorDevice:
         """See `Device`."""
         return True
 
+    @property
+    def prefix_sums(self) -> PrefixSums:
+        """See `Device`."""
+        return prefix_sums
+
     def launch(
         self,
         problem: Problem,
@@ -76,11 +84,11 @@ class EmulatorDevice:
         # zeros costs nothing until it is touched, which a D of gigabytes relies on
         d: np.ndarray[Any, np.dtype[Any]] = np.zeros(target.elements, bits_dtype(target.dtype))
         background = 0
-        if in_place:
-            fill(problem.matrix("c"), inputs, d, np)
-        elif target.elements <= HUGE:
+        if target.elements <= HUGE:
             background = poison(target.dtype)
             fill(target, None, d, np)
+        if in_place:
+            _place_c(problem, inputs, blocks, d)
         if problem.grid == 0 or blocks == ():
             return Outcome(d, background)
         d_buffer = _place(target, d, writable=True)
@@ -103,6 +111,16 @@ class EmulatorDevice:
         chosen = None if blocks is None else [(block, 0, 0) for block in blocks]
         report = run(self._kernel, launch, blocks=chosen, checks=self._checks, max_findings=3)
         return Outcome(d, background, tuple(str(finding) for finding in report.findings))
+
+
+def _place_c(problem: Problem, inputs: Inputs, blocks: tuple[int, ...] | None, d: Any) -> None:
+    """Writes C into D's buffer where the blocks that run will find it."""
+    regions = problem.whole if blocks is None else [region_of(problem, block) for block in blocks]
+    c = problem.matrix("c")
+    for region in regions:
+        batch, rows, columns = region.indices(np)
+        values = inputs.at("c", batch, rows, columns, np)
+        d[c.flat(batch, rows, columns)] = encode(values, c.dtype, np)
 
 
 def _place(matrix: Matrix, data: Any, *, writable: bool = False) -> GlobalBuffer:

@@ -124,42 +124,35 @@ class Paged:
         self._used = end
 
 
-def _indices(matrix: Matrix, region: Region, xp: Any) -> Any:
-    rows = xp.arange(region.row, region.row_end, dtype=xp.int64)[:, None]
-    columns = xp.arange(region.column, region.column_end, dtype=xp.int64)[None, :]
-    return matrix.flat(region.batch, rows, columns)
-
-
 def read_region(matrix: Matrix, flat_bits: Any, region: Region, xp: Any) -> Any:
     """The bits of a region of D, shape (rows, columns)."""
-    return flat_bits[_indices(matrix, region, xp)]
+    return flat_bits[matrix.flat(*region.indices(xp))]
 
 
 def stray_writes(
-    matrix: Matrix, flat_bits: Any, regions: tuple[Region, ...], xp: Any, background: int
+    matrix: Matrix, flat_bits: Any, regions: tuple[Region, ...] | None, xp: Any, background: int
 ) -> list[int]:
     """Flat indices (a few) outside the regions that no longer hold what was there before.
 
-    Where the regions cover the whole matrix only the padding is left to look at; where the buffer
-    is too big to scan, a margin around each region.
+    Where the whole matrix may be written (None) only the padding is left to look at; where the
+    buffer is too big to scan, a margin around each region.
     """
     if not matrix.elements:
         return []
-    covered = sum(r.shape[0] * r.shape[1] for r in regions)
-    if covered == matrix.batch * matrix.rows * matrix.columns:
+    if regions is None:
         return _stray_padding(matrix, flat_bits, xp, background)
     if matrix.elements > HUGE:
         return _stray_margin(matrix, flat_bits, regions, xp, background)
     changed = flat_bits != xp.asarray(background, dtype=flat_bits.dtype)
     for region in regions:
-        changed[_indices(matrix, region, xp)] = False
+        changed[matrix.flat(*region.indices(xp))] = False
     return [int(i) for i in xp.flatnonzero(changed)[:5]]
 
 
 def _stray_margin(
     matrix: Matrix, flat_bits: Any, regions: tuple[Region, ...], xp: Any, background: int
 ) -> list[int]:
-    inside = xp.concatenate([_indices(matrix, region, xp).reshape(-1) for region in regions])
+    inside = xp.concatenate([matrix.flat(*region.indices(xp)).reshape(-1) for region in regions])
     found: list[int] = []
     for region in regions:
         wider = Region(
@@ -169,7 +162,7 @@ def _stray_margin(
             region.column - MARGIN,
             region.column_end + MARGIN,
         )
-        around = _indices(matrix, wider, xp).reshape(-1)
+        around = matrix.flat(*wider.indices(xp)).reshape(-1)
         around = around[(around >= 0) & (around < matrix.elements)]
         changed = around[flat_bits[around] != xp.asarray(background, dtype=flat_bits.dtype)]
         found.extend(int(i) for i in changed[~xp.isin(changed, inside)][:5])

@@ -13,7 +13,7 @@ from deepgemm_codegen.errors import InternalError
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
 
-__all__ = ["bits_dtype", "decode", "encode", "poison", "quantum", "round_to"]
+__all__ = ["bits_dtype", "decode", "encode", "poison", "quantum", "quiet", "round_to"]
 
 _POISON = {"fp16": 0x7DA5, "bf16": 0x7FA5, "fp32": 0x7FA5A5A5}
 _EXPONENT = {"fp16": (-14, 15), "bf16": (-126, 127), "fp32": (-126, 127)}
@@ -36,14 +36,14 @@ def encode(values: Any, dtype: DType, xp: Any) -> Any:
     if dtype.name == "fp32":
         return single.view(xp.uint32)
     if dtype.name == "fp16":
-        with _quiet():
+        with quiet():
             return single.astype(xp.float16).view(xp.uint16)
     if dtype.name == "bf16":
         bits = single.view(xp.uint32)
         odd = (bits >> xp.uint32(16)) & xp.uint32(1)
         rounded = ((bits + (xp.uint32(0x7FFF) + odd)) >> xp.uint32(16)).astype(xp.uint16)
-        quiet = ((bits >> xp.uint32(16)) | xp.uint32(0x40)).astype(xp.uint16)
-        return xp.where(xp.isnan(single), quiet, rounded)
+        silent = ((bits >> xp.uint32(16)) | xp.uint32(0x40)).astype(xp.uint16)
+        return xp.where(xp.isnan(single), silent, rounded)
     raise InternalError(f"the harness has no encoding of {dtype}")
 
 
@@ -57,7 +57,7 @@ def decode(bits: Any, dtype: DType, xp: Any) -> Any:
         narrow = (bits.astype(xp.uint32) << xp.uint32(16)).view(xp.float32)
     else:
         raise InternalError(f"the harness has no decoding of {dtype}")
-    with _quiet():  # a signalling NaN raises a flag when it is widened
+    with quiet():  # a signalling NaN raises a flag when it is widened
         return narrow.astype(xp.float64)
 
 
@@ -83,7 +83,7 @@ def quantum(values: Any, dtype: DType, xp: Any) -> Any:
     return xp.ldexp(xp.ones_like(values), xp.maximum(exponent - 1, least) - dtype.mantissa_bits)
 
 
-def _quiet() -> Any:
+def quiet() -> Any:
     """Numpy warns of an overflow that is meant, and of signalling NaNs; cupy does neither."""
     import numpy as np  # noqa: PLC0415
 

@@ -10,16 +10,24 @@ large k. ``docs/verification.md`` derives it. Everything is written for numpy an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-from deepgemm_codegen.harness.numbers import decode, encode
+from deepgemm_codegen.harness.numbers import decode, encode, quiet
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Problem, Region
 
-__all__ = ["Expected", "Oracle", "StepModel"]
+__all__ = [
+    "CUT",
+    "Expected",
+    "Oracle",
+    "PrefixSums",
+    "StepModel",
+    "finish_bound",
+    "prefix_sums",
+]
 
 ROUND = 2.0**-24
 """Half a unit in the last place of fp32, relative: one rounding to nearest."""
@@ -72,6 +80,14 @@ class Expected:
     error: Any
 
 
+class PrefixSums(Protocol):
+    """Sums A * B in float64 and charges each step's loss."""
+
+    def __call__(self, a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
+        """A (rows, k) times B (k, columns), with the bound that a model asks for."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Oracle:
     """Answers what D must be, a region at a time.
@@ -81,12 +97,14 @@ class Oracle:
         inputs: operand values.
         xp: numpy or cupy.
         model: the arithmetic to allow for; None when the inputs make everything exact.
+        prefix_sums: how A * B is summed: `prefix_sums`, or a GPU's own.
     """
 
     problem: Problem
     inputs: Inputs
     xp: Any
     model: StepModel | None = None
+    prefix_sums: PrefixSums = field(default_factory=lambda: prefix_sums)
 
     def operand(self, name: str, batch: Any, row: Any, column: Any) -> Any:
         """float64 values of an operand at broadcasting indices, rounded to its type."""
@@ -94,28 +112,24 @@ class Oracle:
         values = self.inputs.at(name, batch, row, column, self.xp)
         return decode(encode(values, dtype, self.xp), dtype, self.xp)
 
-    def _span(self, start: int, end: int) -> Any:
-        return self.xp.arange(start, end, dtype=self.xp.int64)
-
     def factors(self, region: Region) -> tuple[Any, Any]:
         """A's rows and B's columns of a region, whole in k."""
-        rows = self._span(region.row, region.row_end)[:, None]
-        columns = self._span(region.column, region.column_end)[None, :]
-        along = self._span(0, self.problem.k)
-        a = self.operand("a", region.batch, rows, along[None, :])
-        b = self.operand("b", region.batch, along[:, None], columns)
+        batch, rows, columns = region.indices(self.xp)
+        along = self.xp.arange(self.problem.k, dtype=self.xp.int64)
+        a = self.operand("a", batch, rows, along[None, :])
+        b = self.operand("b", batch, along[:, None], columns)
         return a, b
 
+    @quiet()
     def products(self, region: Region) -> Expected:
         """A * B over a region, with its bound."""
         zeros = self.xp.zeros(region.shape)
         if self.problem.k == 0:
             return Expected(zeros, zeros)
         a, b = self.factors(region)
-        if self.model is None:
-            return Expected(a @ b + 0.0, zeros)  # + 0.0: a zero sum is +0
-        return _prefix_sums(a, b, self.model, self.xp)
+        return self.prefix_sums(a, b, self.model, self.xp)
 
+    @quiet()
     def expected(self, region: Region, product: Expected | None = None) -> Expected:
         """D over a region, unrounded, and its bound.
 
@@ -131,9 +145,7 @@ class Oracle:
             value = problem.alpha * base.value
             error = abs(problem.alpha) * base.error + relative * xp.abs(value)
         if problem.beta != 0.0:
-            rows = self._span(region.row, region.row_end)[:, None]
-            columns = self._span(region.column, region.column_end)[None, :]
-            value = problem.beta * self.operand("c", region.batch, rows, columns) + value
+            value = problem.beta * self.operand("c", *region.indices(xp)) + value
             error = error + relative * xp.abs(value)
         return self._epilogue(region, Expected(value, error))
 
@@ -143,12 +155,8 @@ class Oracle:
         for index, step in enumerate(self.problem.spec.epilogue):
             vector = None
             if step.dtype is not None:
-                column = step.access == "column"
-                along = (
-                    self._span(region.column, region.column_end)[None, :]
-                    if column
-                    else self._span(region.row, region.row_end)[:, None]
-                )
+                _, rows, columns = region.indices(xp)
+                along = columns if step.access == "column" else rows
                 zero = xp.zeros_like(along)
                 vector = self.operand(f"{step.kind}{index}", zero, zero, along)
             meaning = step.definition.meaning
@@ -164,10 +172,12 @@ class Oracle:
         return Expected(value, error)
 
 
-def _prefix_sums(a: Any, b: Any, model: StepModel, xp: Any) -> Expected:
-    """A * B by prefix sums, and the loss charged at each step."""
+def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
+    """A * B by prefix sums, with the loss charged at each step; without a model just A * B."""
     rows, k = a.shape
     columns = b.shape[1]
+    if model is None:
+        return Expected(a @ b + 0.0, xp.zeros((rows, columns)))  # + 0.0: a zero sum is +0
     length = model.length
     steps = -(-k // length)
     pad = steps * length - k
@@ -186,8 +196,14 @@ def _prefix_sums(a: Any, b: Any, model: StepModel, xp: Any) -> Expected:
         largest = xp.maximum(xp.abs(total), a_peak[s][:, None] * b_peak[s][None, :])
         total += a_steps[s] @ b_steps[s]
         error += model.cut * largest + CUT * xp.abs(total)
+    return finish_bound(total, error, k, model)
+
+
+def finish_bound(total: Any, error: Any, k: int, model: StepModel) -> Expected:
+    """The bound from the charges of all steps: what the charges themselves left out."""
+    steps = -(-k // model.length)
     # The computed prefix differs from the exact one by the error so far; charge that, too.
     growth = math.exp(steps * (model.cut + CUT))
     # So does the oracle, by k roundings to float64 of what was cut at 2^-21 above.
-    growth += k * length * 2.0**-32
+    growth += k * model.length * 2.0**-32
     return Expected(total + 0.0, growth * error + steps * TINY)

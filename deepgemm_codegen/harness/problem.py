@@ -13,7 +13,8 @@ from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.plan import KernelPlan, Parameter
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.signature import Parameter
     from deepgemm_codegen.spec import Dim, GemmSpec
 
 __all__ = ["Matrix", "Problem", "Region", "bind"]
@@ -33,6 +34,12 @@ class Region:
     def shape(self) -> tuple[int, int]:
         """(rows, columns)."""
         return self.row_end - self.row, self.column_end - self.column
+
+    def indices(self, xp: Any) -> tuple[int, Any, Any]:
+        """(batch, rows as a column, columns as a row): broadcasting int64 index arrays."""
+        rows = xp.arange(self.row, self.row_end, dtype=xp.int64)[:, None]
+        columns = xp.arange(self.column, self.column_end, dtype=xp.int64)[None, :]
+        return self.batch, rows, columns
 
     @property
     def empty(self) -> bool:

@@ -15,12 +15,13 @@ from deepgemm_codegen.harness.blocks import region_of
 from deepgemm_codegen.harness.device import Outcome
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
-from deepgemm_codegen.harness.oracle import Oracle
+from deepgemm_codegen.harness.oracle import Oracle, prefix_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Problem, Region
 
 __all__ = ["ReferenceDevice"]
@@ -76,6 +77,11 @@ class ReferenceDevice:
         """See `Device`."""
         return not self.whole
 
+    @property
+    def prefix_sums(self) -> PrefixSums:
+        """See `Device`."""
+        return prefix_sums
+
     def launch(
         self,
         problem: Problem,
@@ -93,9 +99,7 @@ class ReferenceDevice:
             region = region_of(problem, block)
             values = oracle.expected(region).value
             values = self.changes_values(problem, region, values)
-            rows = np.arange(region.row, region.row_end)[:, None]
-            columns = np.arange(region.column, region.column_end)[None, :]
             bits = encode(values.astype(np.float32), target.dtype, np)
-            d[target.flat(region.batch, rows, columns)] = bits
+            d[target.flat(*region.indices(np))] = bits
         self.changes_memory(problem, d)
         return Outcome(d, poison(target.dtype))

@@ -63,6 +63,11 @@ class CheckResult:
     faults: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
+    @classmethod
+    def fault(cls, name: str, problem: object, error: Exception) -> CheckResult:
+        """A check whose launch did not end."""
+        return cls(name, passed=False, problem=str(problem), faults=(str(error),))
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

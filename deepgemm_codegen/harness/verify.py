@@ -6,6 +6,7 @@ tests plant faults.
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,11 @@ import numpy as np
 from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, region_of
 from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.compare import Comparison, compare
+from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.diagnose import diagnose
 from deepgemm_codegen.harness.memory import read_region, stray_writes
 from deepgemm_codegen.harness.numbers import decode
-from deepgemm_codegen.harness.oracle import Oracle, StepModel
+from deepgemm_codegen.harness.oracle import Oracle, StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import Region
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 
@@ -25,31 +27,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from deepgemm_codegen.harness.device import Device, Outcome
-    from deepgemm_codegen.harness.problem import Problem
+    from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan
 
 __all__ = ["block_budget", "judge", "judge_case"]
 
-BLOCK_WORK = 1 << 26
-"""Multiply-adds that one case emulates at the sampled effort; a tile of 128x128 over k of 4096."""
+BLOCK_WORK = 1 << 29
+"""What a case may cost at effort 1, in multiply-adds: four tiles of 128x128x4096, about a second."""
+
+SLICE_OVERHEAD = 400_000
+"""What a slice of k costs whatever the tile's size, in multiply-adds (measured: 0.4 ms)."""
 
 MOST_BLOCKS = 16
 """Blocks of one case at the sampled effort, however small they are."""
+
+MOST_BATCHES = 256
+"""Products of a batch whose elements are compared; beyond it some are drawn."""
 
 _CHUNK = 1 << 24
 """Elements of D compared at a time."""
 
 
 def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
-    """Blocks of one case on the emulator: what the work of each affords, and at least one."""
-    plan = problem.plan
-    work = (
-        plan.m.tile * plan.n.tile * max(problem.k, 1)
-        if problem.alpha
-        else plan.m.tile * plan.n.tile
-    )
-    count = min(BLOCK_WORK / work, MOST_BLOCKS) * share * effort
-    return max(1, int(count))
+    """Blocks of one case on the emulator: what the work of each affords, and at least one.
+
+    The case with the whole share gets two at least: the first tile and the last, where tails meet.
+    """
+    body, plan = problem.plan.body, problem.plan
+    slices = -(-problem.k // body.tile_k) if problem.alpha else 0
+    tile = plan.m.tile * plan.n.tile
+    work = tile + slices * (SLICE_OVERHEAD + tile * body.tile_k)
+    count = int(min(BLOCK_WORK / work, MOST_BLOCKS) * share * effort)
+    return max(count, 2 if share >= 1.0 else 1)
 
 
 def judge(
@@ -70,18 +79,24 @@ def judge(
         cases: other cases than the plan's own.
     """
     results = []
-    grid = sampled = 0
+    ran: set[int] = set()  # blocks of the largest grid that computed a product
+    grid = 0
     for number, case in enumerate(cases_of(plan, seed) if cases is None else cases):
+        problem = case.problem
         blocks = None
         if device.samples:
-            blocks = choose_blocks(
-                case.problem, block_budget(case.problem, case.share, effort), seed + number
-            )
-        result = judge_case(device, case, blocks)
-        results.append(result)
-        if case.problem.grid >= grid:
-            grid, sampled = case.problem.grid, max(sampled, result.blocks)
-    return Verdict(plan.name, device.where, tuple(results), grid, sampled)
+            count = block_budget(problem, case.share, effort)
+            blocks = choose_blocks(problem, count, seed + number, corners=case.share >= 1.0)
+        try:
+            results.append(judge_case(device, case, blocks))
+        except LaunchFailedError as error:
+            results.append(CheckResult.fault(case.check, problem, error))
+            break  # a GPU that met an illegal address runs nothing more
+        if problem.grid > grid:
+            grid, ran = problem.grid, set()
+        if problem.grid == grid and problem.alpha:
+            ran.update(range(grid) if blocks is None else blocks)
+    return Verdict(plan.name, device.where, tuple(results), grid, len(ran))
 
 
 def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None) -> CheckResult:
@@ -92,35 +107,48 @@ def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None
         case: what, and how to compare.
         blocks: which blocks; None for the whole grid.
     """
-    problem = case.problem
+    problem, xp = case.problem, device.xp
     model = None if case.exact else StepModel.of(device.arithmetic)
     outcome = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
-    regions = (
-        problem.whole if blocks is None else tuple(region_of(problem, block) for block in blocks)
-    )
+    ran = None if blocks is None else tuple(region_of(problem, block) for block in blocks)
     faults = list(outcome.faults)
     d = problem.matrix("d")
-    if not case.in_place:
-        stray = stray_writes(d, outcome.d, regions, device.xp, outcome.background)
-        if stray:
-            _, row, column, inside = d.logical(stray[0])
-            what = "an element of another tile" if inside else "the padding of a row"
-            faults.append(
-                f"D was written outside the tiles that ran: {what} at row {row}, column {column}"
-            )
-    oracle = Oracle(problem, case.inputs, device.xp, model)
-    result = _compare_regions(case, outcome, regions, oracle)
+    stray = stray_writes(d, outcome.d, ran, xp, outcome.background)
+    if stray:
+        faults.append(f"D was written outside the tiles that ran: {_place(d, stray[0])}")
+    oracle = Oracle(problem, case.inputs, xp, model, device.prefix_sums)
+    result = _compare_regions(case, outcome, ran or _some_batches(problem), oracle)
     if case.repeat and not device.samples:
         again = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
         if not bool((again.d == outcome.d).all()):
             faults.append("a second run gave other bits")
-    ran = problem.grid if blocks is None else len(blocks)
     return replace(
         result,
         passed=result.passed and not faults,
         faults=tuple(faults),
-        blocks=ran,
+        blocks=problem.grid if blocks is None else len(blocks),
     )
+
+
+def _place(d: Matrix, index: int) -> str:
+    """Where in D's buffer a flat index lies, for people."""
+    batch, row, column, inside = d.logical(index)
+    what = "an element of another tile" if inside else "the padding of a row"
+    prefix = f"batch {batch}, " if d.batch > 1 else ""
+    return f"{what}, {prefix}row {row}, column {column}"
+
+
+def _some_batches(problem: Problem) -> tuple[Region, ...]:
+    """All of D; of very many batches the first, the last, those around 2^16, and some drawn."""
+    whole = problem.whole
+    if len(whole) <= MOST_BATCHES:
+        return whole
+    last = len(whole) - 1
+    draw = random.Random(last)  # noqa: S311  sampling, not secrets
+    chosen = {0, 1, last - 1, last, *(b for b in (65534, 65535, 65536) if b <= last)}
+    while len(chosen) < MOST_BATCHES:
+        chosen.add(draw.randrange(last))
+    return tuple(whole[batch] for batch in sorted(chosen))
 
 
 def _pieces(regions: Iterable[Region]) -> Iterable[Region]:
@@ -144,7 +172,7 @@ def _compare_regions(
     for region in _pieces(regions):
         bits = read_region(d, outcome.d, region, xp)
         untouched = None
-        if not case.in_place and outcome.background:
+        if outcome.background:
             untouched = bits == xp.asarray(outcome.background, bits.dtype)
         got = decode(bits, d.dtype, xp)
         found = compare(got, oracle.expected(region), d.dtype, xp, untouched)
@@ -200,4 +228,4 @@ def _hints(oracle: Oracle, region: Region, found: Comparison, got: Any) -> tuple
     mask, values = found.mask[rows, columns], got[rows, columns]
     if oracle.xp is not np:
         mask, values = oracle.xp.asnumpy(mask), oracle.xp.asnumpy(values)
-    return diagnose(replace(oracle, xp=np), tile, values, mask)
+    return diagnose(replace(oracle, xp=np, prefix_sums=prefix_sums), tile, values, mask)

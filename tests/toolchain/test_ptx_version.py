@@ -21,7 +21,7 @@ from deepgemm_codegen.toolchain import (
 from deepgemm_codegen.toolchain.ptx_isa import DIRECTIVES, FORMS, SPECIAL_REGISTERS, TARGETS
 
 from .isa_examples import DIRECTIVE_EXAMPLES, EXAMPLES, program
-from .kernels import SMALL, TILE, needs_nvdisasm, needs_nvrtc, needs_ptxas
+from .kernels import SMALL, TILE, needs_nvdisasm, needs_nvrtc, needs_ptxas, needs_ptxas_13
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_every_form_has_an_example() -> None:
     assert [form for form in FORMS if form not in used] == []
 
 
-@needs_ptxas
+@needs_ptxas_13
 @pytest.mark.parametrize("target", sorted(TARGETS))
 def test_r08_each_target_at_its_oldest_version(
     target: str, ptxas: Callable[[str, str], str]
@@ -82,7 +82,7 @@ def test_r08_versions_rise_with_the_target() -> None:
     assert len(set(rising)) == len(rising)
 
 
-@needs_ptxas
+@needs_ptxas_13
 def test_examples_assemble_at_their_version(ptxas: Callable[[str, str], str]) -> None:
     groups = defaultdict(list)
     for target, body in EXAMPLES:
@@ -94,7 +94,7 @@ def test_examples_assemble_at_their_version(ptxas: Callable[[str, str], str]) ->
         assert ptxas(target, program(version, target, text)) == "", (target, version)
 
 
-@needs_ptxas
+@needs_ptxas_13
 @pytest.mark.parametrize(
     ("target", "body"),
     [example for example in EXAMPLES if needed(*example) > TARGETS[example[0]]],
@@ -111,7 +111,7 @@ def test_examples_are_refused_one_version_earlier(
     assert re.search(r"requires (?:PTX ISA )?\.(?:version|target)|not allowed", complaint)
 
 
-@needs_ptxas
+@needs_ptxas_13
 @pytest.mark.parametrize(("target", "head"), DIRECTIVE_EXAMPLES)
 def test_directives(target: str, head: str, ptxas: Callable[[str, str], str]) -> None:
     version = needed(target, head=head)

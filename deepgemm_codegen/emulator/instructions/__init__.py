@@ -11,6 +11,8 @@ _FAMILIES = (
     "convert",
     "copyasync",
     "floating",
+    "half",
+    "hints",
     "integer",
     "loadstore",
     "matrix",

@@ -142,7 +142,7 @@ def _later(emitter: Emitter, ins: Instruction) -> None:
 
 
 @semantics("cp.async.commit_group", destinations=0, effects=(("async", "write"),))
-def _commit(emitter: Emitter, ins: Instruction) -> None:
+def _commit(emitter: Emitter, _ins: Instruction) -> None:
     emitter.line(f"commit_group({emitter.mask})")
 
 
@@ -155,7 +155,7 @@ def _wait(emitter: Emitter, ins: Instruction) -> None:
 
 
 @semantics("cp.async.wait_all", destinations=0, effects=(("async", "write"), ("shared", "write")))
-def _wait_all(emitter: Emitter, ins: Instruction) -> None:
+def _wait_all(emitter: Emitter, _ins: Instruction) -> None:
     emitter.line(f"wait_group(-1, {emitter.mask})")
 
 

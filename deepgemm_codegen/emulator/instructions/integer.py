@@ -76,7 +76,7 @@ def _shift(emitter: Emitter, ins: Instruction) -> None:
     value = emitter.source(ins.operands[1], code, ins)
     out = emitter.target(ins.operands[0], code, ins)
     amount = emitter.source(ins.operands[2], "u32", ins)
-    if code not in ("u32",):
+    if code != "u32":
         # numpy wants both operands of one type; an amount of 64 or more stays one in 8 bits less.
         scratch = emitter.scratch(code)
         emitter.line(f"copyto({scratch}, minimum({amount}, 127), casting='unsafe')")
@@ -234,8 +234,10 @@ def extract_bits(_: Context, value: Array, start: Array, length: Array) -> Array
         sign_at = np.clip(start.astype(np.int64) + length - 1, 0, bits - 1)
         sign = ((_shift_down(raw, sign_at) & 1) != 0) & (length != 0)
         field = np.where(sign, field | ~mask, field)
-        return field.view(np.int64).astype(value.dtype)
-    return field.astype(value.dtype)
+        signed: Array = field.view(np.int64).astype(value.dtype)
+        return signed
+    result: Array = field.astype(value.dtype)
+    return result
 
 
 def _shift_down(value: Array, amount: Array) -> Array:
@@ -260,7 +262,8 @@ def insert_bits(_: Context, low: Array, high: Array, start: Array, length: Array
     result = (moved & mask) | (high.astype(np.uint64) & ~mask)
     if bits == 32:
         result = result & np.uint64(0xFFFFFFFF)
-    return result.astype(low.dtype)
+    inserted: Array = result.astype(low.dtype)
+    return inserted
 
 
 @runtime

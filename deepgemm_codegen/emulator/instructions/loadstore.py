@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
 from deepgemm_codegen.emulator.instructions.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from deepgemm_codegen.emulator.memory import RAW
@@ -19,14 +21,46 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_SPACES = frozenset({"global", "shared", "shared::cta", "local", "const"})
+_SPACES = frozenset({"global", "shared", "shared::cta", "local"})
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 # Hints of caching and ordering; on one block at a time in lock step they change nothing.
 _HINTS = frozenset(
     {"nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "relaxed", "weak", "cta", "gpu"}
-    | {"sys", "L2::64B", "L2::128B", "L2::256B", "L1::no_allocate", "L1::evict_first"}
+    | {
+        "sys",
+        "L2::cache_hint",
+        "L2::64B",
+        "L2::128B",
+        "L2::256B",
+        "L1::no_allocate",
+        "L1::evict_first",
+    }
     | {"L1::evict_last", "L1::evict_normal", "L1::evict_unchanged"}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """What is fixed of one load or store.
+
+    Attributes:
+        number: of the instruction.
+        offset: bytes added to the address register.
+        width: bytes of an element.
+        count: elements.
+        dtype: numpy type of an element as loaded.
+    """
+
+    number: int
+    offset: int
+    width: int
+    count: int
+    dtype: np.dtype[Any]
+
+    @property
+    def total(self) -> int:
+        """Bytes of a lane's access."""
+        return self.width * self.count
 
 
 def _space(ins: Instruction) -> str:
@@ -90,10 +124,10 @@ def _ld(emitter: Emitter, ins: Instruction) -> None:
             raise emitter.fail(ins, "the destination is narrower than the type")
         outs.append(emitter.target(target, f"{sign}{bits}", ins))
     address, offset = _address(emitter, ins, ins.operands[1])
-    emitter.line(
-        f"load_{space}({emitter.site(ins)}, {address}, {offset}, {width}, d_{sign}{width * 8}, "
-        f"({', '.join(outs)},), {emitter.mask})"
+    site = emitter.object(
+        _Site(emitter.site(ins), offset, width, count, DTYPES[f"{sign}{width * 8}"])
     )
+    emitter.line(f"load_{space}({site}, {address}, ({', '.join(outs)},), {emitter.mask})")
 
 
 @semantics("st", destinations=0, effects=_effects("write"), shared_width=_shared_width)
@@ -114,32 +148,31 @@ def _st(emitter: Emitter, ins: Instruction) -> None:
         else:
             sources.append(emitter.source(item, f"u{bits or width * 8}", ins))
     address, offset = _address(emitter, ins, ins.operands[0])
-    emitter.line(
-        f"store_{space}({emitter.site(ins)}, {address}, {offset}, {width}, "
-        f"({', '.join(sources)},), {emitter.mask})"
-    )
+    site = emitter.object(_Site(emitter.site(ins), offset, width, count, RAW[width]))
+    emitter.line(f"store_{space}({site}, {address}, ({', '.join(sources)},), {emitter.mask})")
 
 
 # -- at run time --
 
 
 def _active(
-    context: Context, site: int, address: Array, offset: int, mask: Array | None
+    context: Context, site: _Site, address: Array, mask: Array | None
 ) -> tuple[Array, Array, Array | None]:
-    """Addresses (64 bits) and identities of the active lanes, and their numbers or None."""
-    ids = context.ids(site)
+    """Addresses (int64) and identities of the active lanes, and their numbers or None for all."""
+    ids = context.ids(site.number)
     lanes = None
     if mask is not None:
         lanes = np.flatnonzero(mask)
         address, ids = address[lanes], ids[lanes]
-    wide = address.astype(np.int64) if address.dtype != np.int64 else address
-    return (wide + offset if offset else wide), ids, lanes
+    wide = address.astype(np.int64)
+    if site.offset:
+        wide += site.offset
+    return wide, ids, lanes
 
 
-def _deliver(
-    values: Array, count: int, dtype: np.dtype[Any], outs: tuple[Array, ...], lanes: Array | None
-) -> None:
-    parts = values.view(dtype).reshape(-1, count)
+def _deliver(values: Array, site: _Site, outs: tuple[Array, ...], lanes: Array | None) -> None:
+    """Raw words of whole accesses to the destination registers, extended where those are wider."""
+    parts = values.view(site.dtype).reshape(-1, len(outs))
     for i, out in enumerate(outs):
         if lanes is None:
             out[...] = parts[:, i]
@@ -148,12 +181,11 @@ def _deliver(
 
 
 def _gather(sources: tuple[Array, ...], width: int, lanes: Array | None) -> Array:
-    """The lanes' vectors as raw words of count * width bytes."""
+    """The lanes' vectors as raw words of all their bytes; a wider source gives its low bytes."""
     dtype = RAW[width]
     size = sources[0].size if lanes is None else lanes.size
     words = np.empty((size, len(sources)), dtype)
     for i, source in enumerate(sources):
-        # A wider source gives its low bytes.
         chosen = source if lanes is None else source[lanes]
         words[:, i] = chosen.view(dtype) if chosen.itemsize == width else chosen.astype(dtype)
     return words.reshape(-1).view(RAW[width * len(sources)])
@@ -161,163 +193,109 @@ def _gather(sources: tuple[Array, ...], width: int, lanes: Array | None) -> Arra
 
 @runtime
 def load_global(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    dtype: np.dtype[Any],
-    outs: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, outs: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``ld.global``."""
-    where, ids, lanes = _active(context, site, address, offset, mask)
-    total = width * len(outs)
-    if total > 16:
-        for i, out in enumerate(outs):
-            part = context.memory.load((where + i * width).view(np.uint64), width, ids)
-            _deliver(part, 1, dtype, (out,), lanes)
-        return
-    values = context.memory.load(where.view(np.uint64), total, ids)
-    _deliver(values, len(outs), dtype, outs, lanes)
+    where, ids, lanes = _active(context, site, address, mask)
+    # A GPU moves at most 16 bytes a lane before sm_100: wider ones go in two.
+    step = min(len(outs), 16 // site.width)
+    for i in range(0, len(outs), step):
+        at = (where + i * site.width).view(np.uint64)
+        values = context.memory.load(at, site.width * step, ids)
+        _deliver(values, site, outs[i : i + step], lanes)
 
 
 @runtime
 def store_global(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    sources: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, sources: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``st.global``."""
-    where, ids, lanes = _active(context, site, address, offset, mask)
-    if width * len(sources) > 16:
-        for i, source in enumerate(sources):
-            part = _gather((source,), width, lanes)
-            context.memory.store((where + i * width).view(np.uint64), width, part, ids)
-        return
-    values = _gather(sources, width, lanes)
-    context.memory.store(where.view(np.uint64), width * len(sources), values, ids)
-
-
-load_const = load_global
+    where, ids, lanes = _active(context, site, address, mask)
+    step = min(len(sources), 16 // site.width)
+    for i in range(0, len(sources), step):
+        at = (where + i * site.width).view(np.uint64)
+        values = _gather(sources[i : i + step], site.width, lanes)
+        context.memory.store(at, site.width * step, values, ids)
 
 
 @runtime
 def load_shared(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    dtype: np.dtype[Any],
-    outs: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, outs: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``ld.shared``."""
-    where, ids, lanes = _active(context, site, address, offset, mask)
+    where, ids, lanes = _active(context, site, address, mask)
     base = context.shared.base
     if base is not None and lanes is not None:
         base = base[lanes]
     if where.size:
-        values = context.shared.load(where, width * len(outs), base, ids)
-        _deliver(values, len(outs), dtype, outs, lanes)
+        values = context.shared.load(where, site.total, base, ids)
+        _deliver(values, site, outs, lanes)
 
 
 @runtime
 def store_shared(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    sources: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, sources: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``st.shared``."""
-    where, ids, lanes = _active(context, site, address, offset, mask)
+    where, ids, lanes = _active(context, site, address, mask)
     base = context.shared.base
     if base is not None and lanes is not None:
         base = base[lanes]
     if where.size:
-        values = _gather(sources, width, lanes)
-        context.shared.store(where, width * len(sources), base, ids, values)
+        values = _gather(sources, site.width, lanes)
+        context.shared.store(where, site.total, base, ids, values)
 
 
 def _local(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    verb: str,
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, verb: str, mask: Array | None
 ) -> tuple[Array, Array]:
-    """Lane numbers and byte indices of in-bounds local accesses."""
-    where, ids, lanes = _active(context, site, address, offset, mask)
+    """Lane numbers and byte indices, shape (n, bytes), of the in-bounds local accesses."""
+    where, _, lanes = _active(context, site, address, mask)
     lanes = context.lane_ids if lanes is None else lanes
     size = context.local.shape[1]
-    bad = (where < 0) | (where > size - width)
+    bad = (where < 0) | (where > size - site.total)
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         context.collector.add(
             f"out-of-bounds-{verb}",
             f"local {verb} outside the thread's {size} bytes",
-            site,
+            site.number,
             int(lanes[first]),
             address=int(where[first]),
             count=int(bad.sum()),
         )
         lanes, where = lanes[~bad], where[~bad]
-    return lanes, where
+    return lanes, where[:, None] + np.arange(site.total)
 
 
 @runtime
 def load_local(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    dtype: np.dtype[Any],
-    outs: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, outs: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``ld.local``."""
-    total = width * len(outs)
-    lanes, where = _local(context, site, address, offset, total, "read", mask)
-    raw = context.local[lanes[:, None], where[:, None] + np.arange(total)]
-    _deliver(np.ascontiguousarray(raw).reshape(-1), len(outs), dtype, outs, lanes)
+    lanes, where = _local(context, site, address, "read", mask)
+    raw = np.ascontiguousarray(context.local[lanes[:, None], where])
+    _deliver(raw.reshape(-1), site, outs, lanes)
 
 
 @runtime
 def store_local(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    sources: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, sources: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``st.local``."""
-    total = width * len(sources)
-    lanes, where = _local(context, site, address, offset, total, "write", mask)
-    raw = _gather(sources, width, lanes).view(np.uint8).reshape(-1, total)
-    context.local[lanes[:, None], where[:, None] + np.arange(total)] = raw
+    lanes, where = _local(context, site, address, "write", mask)
+    raw = _gather(sources, site.width, lanes).view(np.uint8).reshape(-1, site.total)
+    context.local[lanes[:, None], where] = raw
 
 
 def _by_window(
-    context: Context, address: Array, offset: int, mask: Array | None
+    context: Context, site: _Site, address: Array, mask: Array | None
 ) -> list[tuple[str, Array, Array | None]]:
     """Generic addresses by space: its name, addresses in it, and the lanes' mask."""
     where = address.astype(np.uint64)
     result: list[tuple[str, Array, Array | None]] = []
     left = np.ones(context.lanes, bool) if mask is None else mask
-    at = where + np.uint64(offset & (2**64 - 1))
+    at = where + np.uint64(site.offset & (2**64 - 1))
     for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
         inside = left & (at >= np.uint64(window)) & (at < np.uint64(window + WINDOW_SIZE))
         if inside.any():
@@ -330,32 +308,19 @@ def _by_window(
 
 @runtime
 def load_generic(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    dtype: np.dtype[Any],
-    outs: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, outs: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``ld`` with a generic address."""
     table = {"shared": load_shared, "local": load_local, "global": load_global}
-    for name, where, part in _by_window(context, address, offset, mask):
-        table[name](context, site, where, offset, width, dtype, outs, part)
+    for name, where, part in _by_window(context, site, address, mask):
+        table[name](context, site, where, outs, part)
 
 
 @runtime
 def store_generic(
-    context: Context,
-    site: int,
-    address: Array,
-    offset: int,
-    width: int,
-    sources: tuple[Array, ...],
-    mask: Array | None,
+    context: Context, site: _Site, address: Array, sources: tuple[Array, ...], mask: Array | None
 ) -> None:
     """``st`` with a generic address."""
     table = {"shared": store_shared, "local": store_local, "global": store_global}
-    for name, where, part in _by_window(context, address, offset, mask):
-        table[name](context, site, where, offset, width, sources, part)
+    for name, where, part in _by_window(context, site, address, mask):
+        table[name](context, site, where, sources, part)

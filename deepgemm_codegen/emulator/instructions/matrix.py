@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.fragments import Shape
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT
 from deepgemm_codegen.emulator.registry import runtime, semantics
-from deepgemm_codegen.emulator.tensorcore import Shape, multiply_accumulate
+from deepgemm_codegen.emulator.tensorcore import multiply_accumulate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,8 @@ def _emit_ldmatrix(emitter: Emitter, batch: list[Instruction]) -> None:
     known = {"sync", "aligned", "m8n8", f"x{count}", "trans", "shared", "shared::cta"}
     if first.opcode[-1] != "b16" or not words <= known or "m8n8" not in words or not count:
         raise emitter.fail(first, "unsupported modifier")
-    addresses, offsets, targets, bank = [], [], [], ""
+    addresses, offsets, bank = [], [], ""
+    targets: list[int] = []
     for ins in batch:
         target, address = ins.operands
         if not isinstance(address, nodes.Address):
@@ -125,8 +127,8 @@ def load_matrices(context: Context, load: _LoadMatrices, mask: Array | None) -> 
 def _whole_warps(context: Context, site: int, mask: Array) -> Array:
     """Warps (bool) whose lanes are all active; part of a warp is a finding."""
     warps = mask.reshape(-1, 32)
-    whole: Array = warps.all(axis=1)
-    partial = warps.any(axis=1) & ~whole
+    whole = np.asarray(warps.all(axis=1))
+    partial = np.asarray(warps.any(axis=1)) & ~whole
     if partial.any():
         warp = int(np.flatnonzero(partial)[0])
         lane = warp * 32 + int(np.flatnonzero(warps[warp])[0])

@@ -36,7 +36,7 @@ def _setp(emitter: Emitter, ins: Instruction) -> None:
         raise emitter.fail(ins, f"{compare} compares unsigned numbers")
     a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
     result = emitter.scratch("pred")
-    _compare(emitter, ins, compare, code, a, b, result)
+    _compare(emitter, ins, compare, (code, a, b, result))
     target = ins.operands[0]
     first, second = (
         (target.first, target.second) if isinstance(target, nodes.Pair) else (target, None)
@@ -58,19 +58,20 @@ def _setp(emitter: Emitter, ins: Instruction) -> None:
 
 
 def _compare(
-    emitter: Emitter, ins: Instruction, compare: str, code: str, a: str, b: str, out: str
+    emitter: Emitter, ins: Instruction, compare: str, operands: tuple[str, str, str, str]
 ) -> None:
+    code, a, b, out = operands
     floating = code[0] == "f"
     if compare in _UFUNC:
         emitter.line(f"{_UFUNC[compare]}({a}, {b}, {out})")
         if floating and compare == "ne":
             # numpy's not_equal holds for NaN; PTX's ne is ordered.
-            emitter.line(f"{out} &= ~(isnan({a}) | isnan({b}))")
+            emitter.line(f"logical_and({out}, ~(isnan({a}) | isnan({b})), {out})")
     elif floating and compare in _UNORDERED:
         opposite = _UNORDERED[compare]
         if opposite == "ne":
             emitter.line(f"equal({a}, {b}, {out})")
-            emitter.line(f"{out} |= isnan({a}) | isnan({b})")
+            emitter.line(f"logical_or({out}, isnan({a}) | isnan({b}), {out})")
         else:
             emitter.line(f"{_UFUNC[opposite]}({a}, {b}, {out})")
             emitter.line(f"logical_not({out}, {out})")

@@ -28,9 +28,12 @@ def _shfl(emitter: Emitter, ins: Instruction) -> None:
     value, other, limit = (emitter.source(o, "u32", ins) for o in ins.operands[1:4])
     result = emitter.scratch("u32")
     valid = emitter.scratch("pred")
+    members = emitter.source(ins.operands[4], "u32", ins)
+    emitter.line(f"check_members({emitter.site(ins)}, {members}, {emitter.mask})")
+    sources = f"({value}, {other}, {limit})"
     emitter.line(
-        f"shuffle({emitter.site(ins)}, '{ins.opcode[2]}', {value}, {other}, {limit}, {result}, "
-        f"{valid}, {emitter.mask})"
+        f"shuffle({emitter.site(ins)}, '{ins.opcode[2]}', {sources}, ({result}, {valid}), "
+        f"{emitter.mask})"
     )
     emitter.copy(emitter.target(first, "u32", ins), result)
     if second is not None:
@@ -38,18 +41,16 @@ def _shfl(emitter: Emitter, ins: Instruction) -> None:
 
 
 @runtime
-def shuffle(
+def shuffle(  # noqa: PLR0917  called by generated source
     context: Context,
     site: int,
     mode: str,
-    value: Array,
-    other: Array,
-    limit: Array,
-    result: Array,
-    valid: Array,
+    operands: tuple[Array, Array, Array],
+    outs: tuple[Array, Array],
     mask: Array | None,
 ) -> None:
     """Read another lane of the warp; out of range, a lane reads itself."""
+    value, other, limit = operands
     lane = context.lane_ids % 32
     clamp = (limit & 0x1F).astype(np.int64)
     segment = ((limit >> np.uint32(8)) & 0x1F).astype(np.int64)
@@ -81,8 +82,31 @@ def shuffle(
                 where,
                 count=int(dead.sum()),
             )
-    result[...] = value[at]
-    valid[...] = good
+    outs[0][...] = value[at]
+    outs[1][...] = good
+
+
+@runtime
+def check_members(context: Context, site: int, members: Array, mask: Array | None) -> None:
+    """All live threads that a member mask names must execute the instruction together."""
+    active = context.alive if mask is None else mask
+    lane = (context.lane_ids % 32).astype(np.uint32)
+    named = ((_warp_or(members, active) >> lane) & np.uint32(1)) == 1
+    bad = (active & ~named) | (context.alive & ~active & named)
+    if bad.any():
+        context.collector.add(
+            "divergent-instruction",
+            "a member mask that does not match the threads that execute the instruction",
+            site,
+            int(np.flatnonzero(bad)[0]),
+            count=int(bad.sum()),
+        )
+
+
+def _warp_or(members: Array, active: Array) -> Array:
+    """The member masks that a warp's active lanes give, joined; one a lane."""
+    masks = np.where(active, members, np.uint32(0)).reshape(-1, 32)
+    return np.repeat(np.bitwise_or.reduce(masks, axis=1), 32)
 
 
 @semantics("activemask")
@@ -94,6 +118,8 @@ def _activemask(emitter: Emitter, ins: Instruction) -> None:
 @semantics("vote.sync")
 def _vote(emitter: Emitter, ins: Instruction) -> None:
     mode = ins.opcode[2]
+    members = emitter.source(ins.operands[2], "u32", ins)
+    emitter.line(f"check_members({emitter.site(ins)}, {members}, {emitter.mask})")
     predicate = emitter.source(ins.operands[1], "pred", ins)
     if mode == "ballot":
         out = emitter.target(ins.operands[0], "u32", ins)
