@@ -278,11 +278,9 @@ class _Search:
             flow *= l2_clocks
             work = padded * rate + loss * slice_losses
             memory = padded * flow * tile.rounds
-            if memory < memory_floor:
-                memory = memory_floor
+            memory = max(memory, memory_floor)
             late = memory * share + wait * waves
-            if memory < late:
-                memory = late
+            memory = max(memory, late)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             if (floor + edge) * ROUNDING <= self.ceiling:
                 self.visit_slice(tile, layout, tile_k, flow)
