@@ -22,6 +22,7 @@ __all__ = [
     "MIN_BLOCKS",
     "SCHEDULERS",
     "accumulators_of",
+    "copied_vectors",
     "fragment_buffers",
     "operand_registers",
     "register_cap",
@@ -67,6 +68,13 @@ def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> i
     """Registers a thread needs in any case: sums, one set of fragments, and the rest."""
     fragments = fragment_registers(tile_m, tile_n, warps_m, warps_n)
     return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING
+
+
+def copied_vectors(problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int) -> int:
+    """Vectors of A and B that a thread copies a slice."""
+    slice_bytes = tile_k * problem.element_bytes
+    a_pass, b_pass = threads * problem.a.vector_bytes, threads * problem.b.vector_bytes
+    return -(-tile_m * slice_bytes // a_pass) - (-tile_n * slice_bytes // b_pass)
 
 
 def operand_registers(

@@ -28,7 +28,7 @@ from deepgemm_codegen.decide.predict import (
     roofline,
     slice_loss,
 )
-from deepgemm_codegen.decide.registers import SCHEDULERS, operand_registers
+from deepgemm_codegen.decide.registers import SCHEDULERS, copied_vectors, operand_registers
 from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes
 from deepgemm_codegen.decide.warps import Layout, tile_table
 from deepgemm_codegen.layout import swizzle_bytes_for
@@ -290,6 +290,9 @@ class _Search:
         problem, machine = self.problem, self.machine
         tile_m, tile_n = tile.tile_m, tile.tile_n
         warps_m, warps_n = layout.warps_m, layout.warps_n
+        vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * layout.warps)
+        if constraints.copies(vectors):
+            return
         caps, registers = layout.caps, layout.registers
         registers += operand_registers(problem, tile_m, tile_n, tile_k, warps_m, warps_n)
         stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
