@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.pipeline import shared_bytes
 from deepgemm_codegen.decide.registers import (
     accumulators_of,
+    copied_vectors,
     operand_registers,
     register_cap,
     register_estimate,
@@ -39,6 +40,9 @@ MAX_WARPS = 16
 
 MAX_ACCUMULATORS = 128
 """fp32 sums a thread may hold: half its 255 registers; the rest is fragments and addresses."""
+
+MAX_COPIES = 32
+"""Vectors that a thread copies a slice; ptxas keeps an address and a test for each of them."""
 
 MAX_GRID = 2**31 - 1
 """Blocks of a one-dimensional grid (CUDA programming guide, technical specifications)."""
@@ -82,6 +86,11 @@ def panel(row_bytes: int, pass_bytes: int) -> Miss | None:
     return (pass_bytes, 8 * CHUNK_BYTES)
 
 
+def copies(vectors: int) -> Miss | None:
+    """The unrolled copy of a slice stays short; beyond 32 vectors a thread, ptxas spills."""
+    return (vectors, MAX_COPIES) if vectors > MAX_COPIES else None
+
+
 def staged_copy(stages: int, *, staged: bool) -> Miss | None:
     """A copy through registers is one slice ahead of the math: two slots, never more."""
     return (stages, 2) if staged and stages > 2 else None
@@ -123,6 +132,7 @@ PHRASES: dict[str, str] = {
     "grid": "{got} blocks; a grid holds {limit}",
     "slice_steps": "{got} elements of k are no whole fragment",
     "panel": "a pass of the copy moves {got} bytes; the least is {limit}, eight rows of a panel",
+    "copies": "{got} vectors that a thread copies a slice; the limit is {limit}",
     "staged_copy": "{got} stages for a copy through registers; it uses {limit}",
     "shared_block": (
         "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
@@ -159,6 +169,7 @@ def violations(
         ("slice_steps", slice_steps(tile_k)),
         ("panel", panel(a_row, threads * problem.a.vector_bytes)),
         ("panel", panel(b_row, threads * problem.b.vector_bytes)),
+        ("copies", copies(copied_vectors(problem, tile_m, tile_n, tile_k, threads))),
         ("staged_copy", staged_copy(choice.stages, staged=problem.staged)),
         ("shared_block", shared_block(needed, machine)),
         ("shared_sm", shared_sm(needed, blocks, machine)),

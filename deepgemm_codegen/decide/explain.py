@@ -14,7 +14,11 @@ from deepgemm_codegen.decide.predict import predict
 from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.questions import answers
 from deepgemm_codegen.decide.refuse import check_types, refuse
-from deepgemm_codegen.decide.registers import operand_registers, register_estimate
+from deepgemm_codegen.decide.registers import (
+    copied_vectors,
+    operand_registers,
+    register_estimate,
+)
 from deepgemm_codegen.decide.search import Found, search
 from deepgemm_codegen.tiles import WARP
 
@@ -220,9 +224,13 @@ def _cuts(
                 outer = tile_m, tile_n, tile_k, warps_m, warps_n
                 a_row = (tile_k if problem.a_k_major else tile_m) * size
                 b_row = (tile_k if problem.b_k_major else tile_n) * size
+                name = "panel"
                 miss = constraints.panel(a_row, a_pass) or constraints.panel(b_row, b_pass)
+                if not miss:
+                    vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * count)
+                    name, miss = "copies", constraints.copies(vectors)
                 if miss:
-                    yield "panel", miss, (*outer, 0, 0)
+                    yield name, miss, (*outer, 0, 0)
                 else:
                     yield from _inner_cuts(problem, machine, menu, outer)
 

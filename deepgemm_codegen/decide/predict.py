@@ -9,8 +9,9 @@ works through x slices at a time, for which it needs
 - ``mma``: their FLOP at the rate of mma.sync, if four schedulers have a warp each;
 - ``feed``: their traffic in shared memory at 128 bytes a clock (ldmatrix reads and the copy's
   writes), and the issue of the copy's instructions;
-- ``flow``: their bytes from the L2, or all multiprocessors' bytes from device memory, and never
-  less than the latency spread over the slices in flight (Little's law).
+- ``flow``: their bytes from the L2, or all multiprocessors' bytes from device memory, and, after
+  the slices that the prologue starts, never less than the latency spread over the slices in
+  flight (Little's law).
 
 mma and feed overlap imperfectly: together they take the root of their squares, which fits the
 best open mma.sync kernels on an H200 (128x256x64 tile at 4096-cubed, 64x128x64 at 1024-cubed)
@@ -56,7 +57,7 @@ write of 512 bytes to shared memory takes, so that narrower vectors cost time of
 STAGED_ISSUE = 6
 """Further clocks of a copy through registers: a load, a test, and the store apart."""
 
-PANEL_TRAFFIC = {128: 1.0, 64: 1.0, 32: 1.1, 16: 2.0}
+PANEL_TRAFFIC = {128: 1.0, 64: 1.05, 32: 1.3, 16: 2.0}
 """L2 bytes a useful byte by panel width: a panel of 16 bytes uses half of each 32-byte sector."""
 
 BLOCK_START = 300
@@ -215,7 +216,11 @@ def kernel_clocks(
         work = sqrt(math * math + move * move)
         work += loss * SCHEDULERS / ready if ready > SCHEDULERS else loss
         memory = max(flow * resident, dram * moving)
-        memory = max(memory, (machine.loaded_latency + memory) / depth)
+        # The slices that the prologue starts arrive one after the other; each later one is
+        # started `depth` slices ahead, and waits if its latency takes longer than those.
+        late = (machine.loaded_latency + memory) / depth - memory
+        if late > 0 and slices:
+            memory += late * (slices - depth) / slices
         slice_clocks = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
         total += count * (slices * slice_clocks + max(finish * resident, out * moving) + last)
     return total
@@ -275,7 +280,8 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
     }
     depth = min(choice.stages, useful_stages(slices)) - 1
     transfer = max(parts["L2"], parts["device memory"])
-    parts["latency"] = (machine.loaded_latency + transfer) / depth
+    late = max((machine.loaded_latency + transfer) / depth - transfer, 0.0)
+    parts["latency"] = (transfer + late) * (slices > depth)
     bound = max(parts, key=lambda part: parts[part])
     if slices * parts[bound] * tiles / per_wave < machine.launch + first_clocks(machine):
         bound = "launch and latency"

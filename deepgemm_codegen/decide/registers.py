@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.layout import CHUNK_BYTES
 from deepgemm_codegen.plan import FRAGMENT_K
 from deepgemm_codegen.tiles import WARP
 
@@ -21,6 +22,7 @@ __all__ = [
     "MIN_BLOCKS",
     "SCHEDULERS",
     "accumulators_of",
+    "copied_vectors",
     "fragment_buffers",
     "operand_registers",
     "register_cap",
@@ -68,6 +70,13 @@ def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> i
     return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING
 
 
+def copied_vectors(problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int) -> int:
+    """Vectors of A and B that a thread copies a slice."""
+    slice_bytes = tile_k * problem.element_bytes
+    a_pass, b_pass = threads * problem.a.vector_bytes, threads * problem.b.vector_bytes
+    return -(-tile_m * slice_bytes // a_pass) - (-tile_n * slice_bytes // b_pass)
+
+
 def operand_registers(
     problem: Problem, tile_m: int, tile_n: int, tile_k: int, warps_m: int, warps_n: int
 ) -> int:
@@ -75,8 +84,9 @@ def operand_registers(
 
     A second set of fragments where the loop prefetches them. Shared-memory addresses: one a
     fragment set where k is contiguous, else one a fragment of A or pair of fragments of B. A copy
-    through registers holds the next slice meanwhile; a vector of two bytes takes a register of
-    its own, and its test half of another.
+    through registers holds the next slice meanwhile: a vector of two bytes takes a register of
+    its own, and each vector's test half of another. Narrow asynchronous vectors are many, each
+    with a test of its own.
     """
     columns = tile_n // warps_n // 8
     total = tile_k // 16 if problem.a_k_major else tile_m // warps_m // 16
@@ -86,13 +96,16 @@ def operand_registers(
         total += columns if columns % 2 else columns // 2
     if fragment_buffers(tile_k) == 2:
         total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
-    if problem.staged:
-        threads = WARP * warps_m * warps_n
-        for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):
-            if travel.mechanism == "registers":
-                width = travel.vector_bytes
-                vectors = -(-rows * tile_k * problem.element_bytes // (threads * width))
-                total += STAGED + (vectors * width // 4 if width >= 4 else vectors * 3 // 2)
+    threads = WARP * warps_m * warps_n
+    for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):
+        width = travel.vector_bytes
+        if width == CHUNK_BYTES and travel.mechanism == "cp_async":
+            continue
+        vectors = -(-rows * tile_k * problem.element_bytes // (threads * width))
+        if travel.mechanism == "registers":
+            total += STAGED + vectors * max(width // 4, 1) + vectors // 2
+        else:
+            total += vectors
     return total
 
 

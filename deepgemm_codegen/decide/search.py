@@ -28,7 +28,7 @@ from deepgemm_codegen.decide.predict import (
     roofline,
     slice_loss,
 )
-from deepgemm_codegen.decide.registers import SCHEDULERS, operand_registers
+from deepgemm_codegen.decide.registers import SCHEDULERS, copied_vectors, operand_registers
 from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes
 from deepgemm_codegen.decide.warps import Layout, tile_table
 from deepgemm_codegen.layout import swizzle_bytes_for
@@ -114,6 +114,27 @@ class _Tile(NamedTuple):
         return -self.negative_n
 
 
+class _Slice(NamedTuple):
+    """A slice of k in the context of a problem.
+
+    Memory takes a wave at least share x its transfer + wait clocks: what `kernel_clocks` makes of
+    latency.
+
+    Attributes:
+        tile_k: elements.
+        padded: k rounded up to whole slices.
+        share: see above.
+        wait: see above, clocks.
+        loss: clocks of barriers and latencies of all slices, one warp a scheduler.
+    """
+
+    tile_k: int
+    padded: int
+    share: float
+    wait: float
+    loss: float
+
+
 class _Search:
     """The state of one search: what the spec fixes, and the best so far."""
 
@@ -135,10 +156,9 @@ class _Search:
             if not constraints.staged_copy(count, staged=problem.staged)
         )
         self.most_stages = max(self.stages, default=2)
-        self.most_depth = self.depth(-(-problem.k // min(menu.tile_k)))
-        fewest = -(-problem.k // max(menu.tile_k))
-        # latency that a wave shows
-        self.wait = fewest * machine.loaded_latency / self.depth(fewest)
+        self.slices = [self.slice_of(tile_k) for tile_k in menu.tile_k]
+        self.least_share = min(entry.share for entry in self.slices)
+        self.least_wait = min(entry.wait for entry in self.slices)
         self.ceiling = inf  # a cost above it cannot win
         self.least_loss = min(slice_loss(tile_k) / tile_k for tile_k in menu.tile_k)
         self.best: tuple[_Tile, Layout] | None = None
@@ -154,7 +174,7 @@ class _Search:
         copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
         memory_floor, out_floor = self.memory_floor, self.out_floor
         l2_clocks = k * problem.element_bytes / machine.l2_rate
-        wait, depth = self.wait, self.most_depth
+        share, wait = self.least_share, self.least_wait
         counts_n = {tile: -(-n // tile) for tile in menu.tile_n}
         heap = []
         table = tile_table(machine, problem.element_bytes, menu.warps)
@@ -173,7 +193,7 @@ class _Search:
                 memory = rounds * l2_clocks * (rows + n / tiles_n)
                 waves = -(-rounds // blocks)
                 memory = max(memory, memory_floor)
-                flow = wait * waves + memory / depth
+                flow = wait * waves + memory * share
                 flow = max(flow, memory)
                 end = rounds * finish_m * tile_n
                 end = max(end, out_floor)
@@ -186,13 +206,22 @@ class _Search:
             if not constraints.grid(tile.tiles):
                 yield tile
 
-    def depth(self, slices: int) -> int:
-        """Slices in flight at most, with the deepest ring."""
-        return min(self.most_stages, useful_stages(slices)) - 1
+    def slice_of(self, tile_k: int) -> _Slice:
+        """What a slice of k means for the floors, with the deepest ring."""
+        slices = -(-self.problem.k // tile_k)
+        loss = slices * slice_loss(tile_k)
+        if not slices:
+            return _Slice(tile_k, 0, 1.0, 0.0, loss)
+        depth = min(self.most_stages, useful_stages(slices)) - 1
+        late = slices - depth
+        share = 1 - late / slices * (1 - 1 / depth)
+        wait = late * self.machine.loaded_latency / depth
+        return _Slice(tile_k, slices * tile_k, share, wait, loss)
 
     def visit_tile(self, tile: _Tile) -> None:
         """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
         problem, rounds = self.problem, tile.rounds
+        share, wait = self.least_share, self.least_wait
         for layout in tile.layouts:
             most = min(layout.blocks, rounds)
             waves = -(-rounds // most)
@@ -205,7 +234,7 @@ class _Search:
                 loss *= SCHEDULERS / ready
             rate = rounds * sqrt(math * math + feed * feed)
             work = problem.k * (rate + loss * self.least_loss)
-            memory = max(tile.memory, self.wait * waves + tile.memory / self.most_depth)
+            memory = max(tile.memory, tile.memory * share + wait * waves)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             edge = (waves - 1) * self.first / most
             edge += waves * FRAGMENT_FINISH * tile.tile_m / (16 * layout.warps_m)
@@ -227,25 +256,31 @@ class _Search:
             edge: least clocks outside the slices.
         """
         problem, machine = self.problem, self.machine
-        k, size = problem.k, problem.element_bytes
+        size, memory_floor = problem.element_bytes, self.memory_floor
         a_pass = WARP * layout.warps * problem.a.vector_bytes
         b_pass = WARP * layout.warps * problem.b.vector_bytes
         rows = problem.m / -(-problem.m // tile.tile_m)
         columns = problem.n / -(-problem.n // tile.tile_n)
-        for tile_k in self.menu.tile_k:
-            a_row = (tile_k if problem.a_k_major else tile.tile_m) * size
-            b_row = (tile_k if problem.b_k_major else tile.tile_n) * size
-            a_panel = swizzle_bytes_for(a_row, a_pass)
-            b_panel = swizzle_bytes_for(b_row, b_pass)
+        a_panel = b_panel = 0
+        if not problem.a_k_major:
+            a_panel = swizzle_bytes_for(tile.tile_m * size, a_pass)
+        if not problem.b_k_major:
+            b_panel = swizzle_bytes_for(tile.tile_n * size, b_pass)
+        l2_clocks = size / machine.l2_rate
+        for tile_k, padded, share, wait, slice_losses in self.slices:
+            if problem.a_k_major:
+                a_panel = swizzle_bytes_for(tile_k * size, a_pass)
+            if problem.b_k_major:
+                b_panel = swizzle_bytes_for(tile_k * size, b_pass)
             if not a_panel or not b_panel:
                 continue
             flow = rows * PANEL_TRAFFIC[a_panel] + columns * PANEL_TRAFFIC[b_panel]
-            flow *= size / machine.l2_rate
-            slices = -(-k // tile_k)
-            work = slices * (tile_k * rate + loss * slice_loss(tile_k))
-            memory = max(slices * tile_k * flow * tile.rounds, self.memory_floor)
-            depth = self.depth(slices)
-            memory = max(memory, (waves * slices * machine.loaded_latency + memory) / depth)
+            flow *= l2_clocks
+            work = padded * rate + loss * slice_losses
+            memory = padded * flow * tile.rounds
+            memory = max(memory, memory_floor)
+            late = memory * share + wait * waves
+            memory = max(memory, late)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             if (floor + edge) * ROUNDING <= self.ceiling:
                 self.visit_slice(tile, layout, tile_k, flow)
@@ -255,6 +290,9 @@ class _Search:
         problem, machine = self.problem, self.machine
         tile_m, tile_n = tile.tile_m, tile.tile_n
         warps_m, warps_n = layout.warps_m, layout.warps_n
+        vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * layout.warps)
+        if constraints.copies(vectors):
+            return
         caps, registers = layout.caps, layout.registers
         registers += operand_registers(problem, tile_m, tile_n, tile_k, warps_m, warps_n)
         stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
