@@ -86,7 +86,8 @@ def judge(
         blocks = None
         if device.samples:
             count = block_budget(problem, case.share, effort)
-            blocks = choose_blocks(problem, count, seed + number, corners=case.share >= 1.0)
+            inside = case.check == "random"
+            blocks = choose_blocks(problem, count, seed + number, corners=not inside)
         try:
             results.append(judge_case(device, case, blocks))
         except LaunchFailedError as error:

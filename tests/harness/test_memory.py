@@ -56,7 +56,7 @@ def test_pages_hold_what_the_whole_would(dtype: Any, step: Any) -> None:
 
 
 def test_a_huge_operand_costs_the_pages_that_are_read() -> None:
-    matrix = Matrix("a", FP16, 1, 2**20, 2**12, False, 2**12, 16)
+    matrix = Matrix("a", FP16, 1, 2**20, 2**12, 2**12, 16)
     paged = Paged(matrix, INPUTS, 1)
     last = np.array([matrix.elements * 2 - 16])
     assert paged.read(last, 16).shape == (1, 16)
