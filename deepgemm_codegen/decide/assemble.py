@@ -170,7 +170,7 @@ def _assemble_wgmma(
     extents = _extents(spec, choice.tile_m, choice.tile_n, tile_k)
     m, n, k = extents
     left, right = sources(spec)
-    store = store_of(spec)
+    store = store_of(spec, choice.tile_n)
     slab_n = next(w for w in (64, 48, 32, 16, 8) if choice.tile_n % w == 0)
     body = Wgmma(
         tile_m=choice.tile_m,

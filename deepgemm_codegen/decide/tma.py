@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.tma import TMA_ALIGNMENT, TmaOperand
+from deepgemm_codegen.tma import PANEL_BYTES, TMA_ALIGNMENT, TmaOperand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
@@ -31,11 +31,12 @@ def tma_obstacle(spec: GemmSpec, letter: str) -> str:
     return ""
 
 
-def store_of(spec: GemmSpec) -> Literal["tma", "slab"]:
-    """How D leaves: TMA for an aligned 16-bit D whose rows hold whole pairs, else by slab."""
+def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
+    """How D leaves: TMA for an aligned 16-bit D of whole pairs in whole panels, else by slab."""
     _, columns = spec.stored("d")
     pairs = not columns.dynamic and columns.size % 2 == 0
-    fits = spec.dtype_d.bytes == 2 and pairs and not tma_obstacle(spec, "d")
+    panels = tile_n * spec.dtype_d.bytes % PANEL_BYTES == 0
+    fits = spec.dtype_d.bytes == 2 and panels and pairs and not tma_obstacle(spec, "d")
     if fits and spec.dtype_c is not None:
         fits = spec.ldc % 2 == 0 and spec.ldc > 0 and spec.align_c >= 2 * spec.dtype_c.bytes
     return "tma" if fits else "slab"
