@@ -22,7 +22,6 @@ FRAGMENT_K = 16
 """Elements of k that one set of ldmatrix fragments covers, on every architecture."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class MmaSync:
     """A block tile computed by ``mma.sync`` from shared memory, fed by a ring of stages.
@@ -169,7 +168,9 @@ class Wgmma:
     @property
     def epilogue_template(self) -> str:
         """Path of the epilogue's template below ``templates/``."""
-        return "epilogues/tma_store.cu.j2" if self.store == "tma" else "epilogues/consumer_slab.cu.j2"
+        return (
+            "epilogues/tma_store.cu.j2" if self.store == "tma" else "epilogues/consumer_slab.cu.j2"
+        )
 
     @property
     def mma_n(self) -> int:

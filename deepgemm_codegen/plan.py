@@ -32,6 +32,7 @@ __all__ = [
     "Wgmma",
 ]
 
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One question of the tree and its answer.

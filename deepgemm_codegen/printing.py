@@ -198,7 +198,9 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     output = plan.output
     strides = []
     if isinstance(plan.body, MmaSync):
-        strides = [(str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands]
+        strides = [
+            (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
+        ]
     if output.c_dtype is not None:
         strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
     strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
