@@ -78,7 +78,8 @@ def _origins(request: Request, plan: KernelPlan) -> list[tuple[str, str, str]]:
         rows.append((name, shown, origin or "default"))
     for name in OVERRIDES:
         value = getattr(plan.body, name, getattr(plan.schedule, name, None))
-        rows.append((name, str(value), request.origins.get(name, "the tree")))
+        shown = "unused" if value is None else str(value)
+        rows.append((name, shown, request.origins.get(name, "the tree")))
     return rows
 
 
