@@ -167,6 +167,8 @@ def _look(what: str, check: Callable[[], Finding]) -> Finding:
         return check()
     except CodegenError as error:
         text = " ".join(str(error).split())
+    except ModuleNotFoundError as error:
+        text = f"the Python package {error.name} is missing: pip install {error.name}"
     except Exception as error:  # noqa: BLE001  a broken installation breaks in any way it likes
         text = f"broken ({type(error).__name__}: {' '.join(str(error).split())}); install it again"
     return Finding(what, "none" if what in _OPTIONAL else "lack", text)
