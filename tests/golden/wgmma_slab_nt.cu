@@ -88,11 +88,6 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 
-__device__ __forceinline__ void mbarrier_arrive(u32 barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
-}
-
 // Arrives, and lets the phase wait for `bytes` more bytes to land.
 __device__ __forceinline__ void mbarrier_arrive_expect(u32 barrier, int bytes)
 {
@@ -109,15 +104,6 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
                      "selp.u32 %0, 1, 0, p; }"
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
-}
-
-// One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
-__device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int inner, int outer,
-                                         u32 barrier)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, { %2, %3 }], [%4];"
-                 : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier) : "memory");
 }
 
 // Gives registers of this warpgroup back, or takes some.
@@ -182,6 +168,20 @@ __device__ __forceinline__ void wgmma(float (&d)[TILE_N / 8][4], u64 a, u64 b)
                    "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
                    "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3])
                  : "l"(a), "l"(b));
+}
+
+__device__ __forceinline__ void mbarrier_arrive(u32 barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
+// One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
+__device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int inner, int outer,
+                                         u32 barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, { %2, %3 }], [%4];"
+                 : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier) : "memory");
 }
 
 // Where (row, column) of the warp's fp32 slab lies: chunks of four columns XORed with the row, so
@@ -261,7 +261,7 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
     const int tiles = tiles_m * TILES_N;
     const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
 
-    // -- which tile: groups of RASTER_GROUP tile rows, walked column by column --
+    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
     auto place = [&](int tile, int& m0, int& n0) {
         const int group = tile / (RASTER_GROUP * TILES_N);
         const int within = tile % (RASTER_GROUP * TILES_N);
@@ -332,7 +332,8 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
         }
         wgmma_wait<0>();
         pin(acc);
-        if (slices_to_sum > 0 && thread == 0) mbarrier_arrive(empty + previous * 8);
+        if (slices_to_sum > 0)
+            if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
         // -- epilogue: 16 rows of SLAB_N columns at a time through this warp's slab --
         float* slab = reinterpret_cast<float*>(

@@ -86,11 +86,6 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 
-__device__ __forceinline__ void mbarrier_arrive(u32 barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
-}
-
 // Arrives, and lets the phase wait for `bytes` more bytes to land.
 __device__ __forceinline__ void mbarrier_arrive_expect(u32 barrier, int bytes)
 {
@@ -107,15 +102,6 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
                      "selp.u32 %0, 1, 0, p; }"
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
-}
-
-// One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
-__device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int inner, int outer,
-                                         u32 barrier)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, { %2, %3 }], [%4];"
-                 : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier) : "memory");
 }
 
 // Gives registers of this warpgroup back, or takes some.
@@ -207,6 +193,20 @@ __device__ __forceinline__ void wgmma(float (&d)[TILE_N / 8][4], u64 a, u64 b)
                    "+f"(d[22][0]), "+f"(d[22][1]), "+f"(d[22][2]), "+f"(d[22][3]),
                    "+f"(d[23][0]), "+f"(d[23][1]), "+f"(d[23][2]), "+f"(d[23][3])
                  : "l"(a), "l"(b));
+}
+
+__device__ __forceinline__ void mbarrier_arrive(u32 barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
+// One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
+__device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int inner, int outer,
+                                         u32 barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, { %2, %3 }], [%4];"
+                 : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier) : "memory");
 }
 
 // A bf16 is the upper half of the float it stands for.
@@ -315,7 +315,7 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
     const int tiles = TILES_M * TILES_N;
     const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
 
-    // -- which tile: groups of RASTER_GROUP tile rows, walked column by column --
+    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
     auto place = [&](int tile, int& m0, int& n0) {
         const int group = tile / (RASTER_GROUP * TILES_N);
         const int within = tile % (RASTER_GROUP * TILES_N);
@@ -392,7 +392,8 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
         }
         wgmma_wait<0>();
         pin(acc);
-        if (slices_to_sum > 0 && thread == 0) mbarrier_arrive(empty + previous * 8);
+        if (slices_to_sum > 0)
+            if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
         // -- epilogue: D's tile in 128-byte panels of shared memory, from where TMA writes it --
         if (thread == 0)
