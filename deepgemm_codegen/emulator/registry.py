@@ -39,6 +39,7 @@ class Semantics:
         emit_batch: writes the source of a batch.
         ends_block: a word for the machine (``branch``, ``exit``, ``barrier``, ``warp-barrier``).
         shared_width: bytes of the instruction's accesses to shared memory, 0 for none.
+        operands: how many an instruction has, 0 where that varies.
         ordered: members of a batch may wait for each other; the batch keeps their order.
         order: batches wait for each other: all ready batches of a lower order go first.
     """
@@ -52,6 +53,7 @@ class Semantics:
     order: int = 0
     shared_width: Callable[[Instruction], int] | None = None
     ordered: bool = False
+    operands: int = 0
 
 
 _TABLE: dict[str, list[tuple[frozenset[str] | None, Semantics]]] = {}
@@ -68,6 +70,7 @@ def semantics(
     order: int = 0,
     shared_width: Callable[[Instruction], int] | None = None,
     ordered: bool = False,
+    operands: int = 0,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
     """Register an emitter for opcodes that begin with these words.
 
@@ -87,10 +90,10 @@ def semantics(
                 fixed,
                 batch,
                 emit_batch,
-                "",
-                order,
+                order=order,
                 shared_width=shared_width,
                 ordered=ordered,
+                operands=operands,
             ),
             types=types,
         )
