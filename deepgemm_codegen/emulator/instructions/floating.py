@@ -77,11 +77,10 @@ def _extreme(emitter: Emitter, ins: Instruction) -> None:
 @semantics("neg", "abs", types=_F32, operands=2)
 def _sign(emitter: Emitter, ins: Instruction) -> None:
     """The sign bit alone, NaN included."""
-    words = emitter.modifiers(ins, set())
+    emitter.modifiers(ins, set())
     source = emitter.source(ins.operands[1], "u32", ins)
     out = emitter.target(ins.operands[0], "u32", ins)
     mask = emitter.constant("u32", 0x80000000 if ins.opcode[0] == "neg" else 0x7FFFFFFF)
-    del words
     emitter.ufunc("bitwise_xor" if ins.opcode[0] == "neg" else "bitwise_and", out, source, mask)
 
 
