@@ -207,6 +207,9 @@ def _cuts(
         if miss := constraints.grid(tiles):
             yield "grid", miss, (tile_m, tile_n, 0, 0, 0, 0, 0)
             continue
+        if miss := constraints.raster(min(menu.raster_group), -(-problem.n // tile_n)):
+            yield "raster", miss, (tile_m, tile_n, 0, 0, 0, 0, 0)
+            continue
         for warps_m, warps_n in menu.warps:
             count = warps_m * warps_n
             name = "fragments"

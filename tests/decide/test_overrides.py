@@ -122,6 +122,10 @@ REFUSALS = {
         "m = 2147482624, n = 2147482624, batch = 2147482624: more tiles of D than the 2147483647"
         " blocks of a grid, whatever the tile; make two of them smaller"
     ),
+    "m=16 n=2147482624 raster_group=1000 tile_n=256": (
+        "raster_group = 1000 with tile_n = 256: 8388604000 blocks in a raster group;"
+        " the limit is 2147483647; the nearest legal raster_group is 256"
+    ),
     # R15, with the types that exist so far
     "arch=sm_75 dtype=bf16": (
         "dtype = bf16: sm_75 has no mma for it, only for fp16; give dtype fp16, or arch sm_80 or"
