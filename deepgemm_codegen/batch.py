@@ -97,13 +97,15 @@ def generate(
             if stopped:
                 tell(Outcome(f"{name}.cu", "skipped", entry.where))
                 continue
+            finished: list[tuple[str, str]] = []
             for outcome, text in _put_kernels(folder, name, entry.where, next(made)):
                 tell(outcome)
-                if outcome.status == "failed":
-                    lost = outcome.exit_code == EnvironmentLackError.exit_code
-                    stopped = lost or not keep_going
-                else:
-                    records.append((outcome.file, text))
+                finished.append((outcome.file, text))
+            if outcome.status != "failed":
+                records.extend(finished)
+                continue
+            lost = outcome.exit_code == EnvironmentLackError.exit_code
+            stopped = lost or not keep_going
     complete = all(outcome.status not in ("failed", "skipped") for outcome in outcomes)
     if records and not lost and (complete or not check):
         tell(folder.put_manifest(records))
@@ -258,7 +260,7 @@ class _Folder:
             ) from error
         atomic_write(path, data)
 
-    def orphans(self, outcomes: Iterable[Outcome]) -> list[str]:
+    def orphans(self, outcomes: Sequence[Outcome]) -> list[str]:
         """Generated files that no outcome is about."""
         try:
             present = os.listdir(self.path)  # noqa: PTH208
@@ -267,12 +269,13 @@ class _Folder:
         except OSError as error:
             raise EnvironmentLackError(f"cannot list '{self.path}': {error.strerror}") from error
         known = {outcome.file.casefold() for outcome in outcomes}
+        unsure = {o.file.casefold() for o in outcomes if o.status in ("failed", "skipped")}
         return sorted(
             file
             for file in present
             if file.casefold() not in known
             and (match := _OUR_NAME.fullmatch(file))
-            and f"{match[1]}.cu".casefold() not in known  # a further kernel of one that failed
+            and f"{match[1]}.cu".casefold() not in unsure  # it may have further kernels
             and self._is_generated(file)
         )
 

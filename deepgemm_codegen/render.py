@@ -33,12 +33,19 @@ def _printable(value: object) -> object:
     return value
 
 
+def _deepen(text: str, columns: int) -> str:
+    """`text` indented further, blank lines and preprocessor lines apart."""
+    margin = " " * columns
+    lines = text.split("\n")
+    return "\n".join(f"{margin}{line}" if line and line[0] != "#" else line for line in lines)
+
+
 @cache
 def environment() -> jinja2.Environment:
     """The one strict Jinja environment."""
     import jinja2  # noqa: PLC0415  --help and the YAML commands need no template engine
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_folder("templates")),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -49,6 +56,8 @@ def environment() -> jinja2.Environment:
         bytecode_cache=template_cache_in_use(),
         auto_reload=False,
     )
+    made.filters["deepen"] = _deepen
+    return made
 
 
 def template_cache_in_use() -> TemplateCache | None:

@@ -15,7 +15,15 @@ from deepgemm_codegen.harness.problem import Region
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.problem import Problem
 
-__all__ = ["block_of", "choose_blocks", "describe_tile", "region_of", "tile_of", "tiles_along"]
+__all__ = [
+    "block_of",
+    "choose_blocks",
+    "describe_tile",
+    "region_of",
+    "regions_of",
+    "tile_of",
+    "tiles_along",
+]
 
 
 def tiles_along(problem: Problem) -> tuple[int, int]:
@@ -46,6 +54,13 @@ def region_of(problem: Problem, block: int) -> Region:
     if plan.transposed:
         rows, columns = columns, rows
     return Region(batch, rows[0], min(rows[1], problem.m), columns[0], min(columns[1], problem.n))
+
+
+def regions_of(problem: Problem, blocks: tuple[int, ...] | None) -> tuple[Region, ...]:
+    """What some blocks write; all of D for None."""
+    if blocks is None:
+        return problem.whole
+    return tuple(region_of(problem, block) for block in blocks)
 
 
 def describe_tile(problem: Problem, batch: int, row: int, column: int) -> str:

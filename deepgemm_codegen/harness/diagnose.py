@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.harness.compare import compare
-from deepgemm_codegen.harness.inputs import Scaled
 from deepgemm_codegen.harness.oracle import Expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import Oracle
     from deepgemm_codegen.harness.problem import Problem, Region
 
@@ -99,7 +97,7 @@ def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]
         if step.dtype is not None:
             name = f"{step.kind}{index}"
             for factor, what in ((0.0, "was left out"), (problem.alpha, "was scaled by alpha")):
-                scaled = replace(oracle, inputs=_scaled(oracle.inputs, name, factor))
+                scaled = replace(oracle, factors={name: factor})
                 yield f"{step} {what}", scaled.expected(region, product)
         elif all(later.dtype is None for later in steps[index:]):
             # Operands are found by their step's number, so only steps behind them may go.
@@ -108,10 +106,6 @@ def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]
             yield f"{step} was left out", replace(oracle, problem=fewer).expected(region, product)
     if product is not None and problem.k:
         yield from _wrong_products(oracle, region, product)
-
-
-def _scaled(inputs: Inputs, name: str, factor: float) -> Inputs:
-    return replace(inputs, values={**inputs.values, name: Scaled(inputs.values[name], factor)})
 
 
 def _wrong_products(
@@ -123,7 +117,7 @@ def _wrong_products(
     if rows * columns * problem.k > _MOST_WORK:
         return
     tile_k = problem.plan.body.tile_k
-    a, b = oracle.factors(region)
+    a, b = oracle.slices(region)
     slices = -(-problem.k // tile_k)
     for s in range(slices):
         start, end = s * tile_k, min((s + 1) * tile_k, problem.k)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
-from deepgemm_codegen.harness.blocks import region_of
+from deepgemm_codegen.harness.blocks import regions_of
 from deepgemm_codegen.harness.device import Outcome
-from deepgemm_codegen.harness.memory import HUGE, Paged, fill
-from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
+from deepgemm_codegen.harness.memory import HUGE, Paged, fill, fill_regions
+from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.oracle import prefix_sums
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class EmulatorDevice:
             background = poison(target.dtype)
             fill(target, None, d, np)
         if in_place:
-            _place_c(problem, inputs, blocks, d)
+            fill_regions(problem.matrix("c"), inputs, regions_of(problem, blocks), d, np)
         if problem.grid == 0 or blocks == ():
             return Outcome(d, background)
         d_buffer = _place(target, d, writable=True)
@@ -111,16 +111,6 @@ class EmulatorDevice:
         chosen = None if blocks is None else [(block, 0, 0) for block in blocks]
         report = run(self._kernel, launch, blocks=chosen, checks=self._checks, max_findings=3)
         return Outcome(d, background, tuple(str(finding) for finding in report.findings))
-
-
-def _place_c(problem: Problem, inputs: Inputs, blocks: tuple[int, ...] | None, d: Any) -> None:
-    """Writes C into D's buffer where the blocks that run will find it."""
-    regions = problem.whole if blocks is None else [region_of(problem, block) for block in blocks]
-    c = problem.matrix("c")
-    for region in regions:
-        batch, rows, columns = region.indices(np)
-        values = inputs.at("c", batch, rows, columns, np)
-        d[c.flat(batch, rows, columns)] = encode(values, c.dtype, np)
 
 
 def _place(matrix: Matrix, data: Any, *, writable: bool = False) -> GlobalBuffer:

@@ -17,7 +17,6 @@ __all__ = [
     "Inputs",
     "Normal",
     "OneNan",
-    "Scaled",
     "SmallIntegers",
     "Values",
     "exact_limit",
@@ -117,18 +116,6 @@ class Given:
             xp.asarray(batch), xp.asarray(row), xp.asarray(column)
         )
         return table[row % table.shape[0], column % table.shape[1]]
-
-
-@dataclass(frozen=True, slots=True)
-class Scaled:
-    """Other values times a factor."""
-
-    values: Values
-    factor: float
-
-    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
-        """See `Values`."""
-        return self.values.at(batch, row, column, xp) * xp.float32(self.factor)
 
 
 @dataclass(frozen=True, slots=True)

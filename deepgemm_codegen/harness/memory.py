@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Matrix
 
-__all__ = ["HUGE", "Paged", "fill", "read_region", "stray_writes"]
+__all__ = ["HUGE", "Paged", "fill", "fill_regions", "read_region", "stray_writes"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -58,6 +58,16 @@ def fill(matrix: Matrix, inputs: Inputs | None, target: Any, xp: Any) -> None:
     for start in range(0, matrix.elements, _CHUNK):
         flat = xp.arange(start, min(start + _CHUNK, matrix.elements), dtype=xp.int64)
         target[start : start + flat.size] = _bits_at(matrix, inputs, flat, xp)
+
+
+def fill_regions(
+    matrix: Matrix, inputs: Inputs, regions: tuple[Region, ...], target: Any, xp: Any
+) -> None:
+    """Writes some regions of a matrix into its buffer and leaves the rest as it is."""
+    for region in regions:
+        index = region.indices(xp)
+        bits = encode(inputs.at(matrix.name, *index, xp), matrix.dtype, xp)
+        target[matrix.flat(*index)] = bits
 
 
 class Paged:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from deepgemm_codegen.errors import InternalError
 
 if TYPE_CHECKING:
@@ -83,8 +85,6 @@ def quantum(values: Any, dtype: DType, xp: Any) -> Any:
     return xp.ldexp(xp.ones_like(values), xp.maximum(exponent - 1, least) - dtype.mantissa_bits)
 
 
-def quiet() -> Any:
+def quiet() -> np.errstate:
     """Numpy warns of an overflow that is meant, and of signalling NaNs; cupy does neither."""
-    import numpy as np  # noqa: PLC0415
-
     return np.errstate(over="ignore", invalid="ignore")

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Problem, Region
 
@@ -98,6 +100,7 @@ class Oracle:
         xp: numpy or cupy.
         model: the arithmetic to allow for; None when the inputs make everything exact.
         prefix_sums: how A * B is summed: `prefix_sums`, or a GPU's own.
+        factors: what to multiply operands by, for hypotheses about wrong kernels.
     """
 
     problem: Problem
@@ -105,14 +108,15 @@ class Oracle:
     xp: Any
     model: StepModel | None = None
     prefix_sums: PrefixSums = field(default_factory=lambda: prefix_sums)
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     def operand(self, name: str, batch: Any, row: Any, column: Any) -> Any:
         """float64 values of an operand at broadcasting indices, rounded to its type."""
         dtype = self.problem.matrix(name).dtype
         values = self.inputs.at(name, batch, row, column, self.xp)
-        return decode(encode(values, dtype, self.xp), dtype, self.xp)
+        return decode(encode(values, dtype, self.xp), dtype, self.xp) * self.factors.get(name, 1.0)
 
-    def factors(self, region: Region) -> tuple[Any, Any]:
+    def slices(self, region: Region) -> tuple[Any, Any]:
         """A's rows and B's columns of a region, whole in k."""
         batch, rows, columns = region.indices(self.xp)
         along = self.xp.arange(self.problem.k, dtype=self.xp.int64)
@@ -126,7 +130,7 @@ class Oracle:
         zeros = self.xp.zeros(region.shape)
         if self.problem.k == 0:
             return Expected(zeros, zeros)
-        a, b = self.factors(region)
+        a, b = self.slices(region)
         return self.prefix_sums(a, b, self.model, self.xp)
 
     @quiet()

@@ -58,9 +58,9 @@ class Matrix:
         dtype: element type.
         batch: matrices that follow each other.
         rows, columns: logical size.
-        transposed: whether the matrix is stored transposed.
         leading: elements from one stored row to the next.
         align: alignment of the base pointer in bytes, promised to the kernel.
+        transposed: whether the matrix is stored transposed.
     """
 
     name: str
@@ -68,9 +68,9 @@ class Matrix:
     batch: int
     rows: int
     columns: int
-    transposed: bool
     leading: int
     align: int
+    transposed: bool = False
 
     @property
     def stored_rows(self) -> int:
@@ -228,7 +228,6 @@ def bind(
                     batch=1,
                     rows=1,
                     columns=length,
-                    transposed=False,
                     leading=max(length, 1),
                     align=align,
                 )

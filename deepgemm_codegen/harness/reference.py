@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.harness.blocks import region_of
+from deepgemm_codegen.harness.blocks import regions_of
 from deepgemm_codegen.harness.device import Outcome
-from deepgemm_codegen.harness.memory import fill
+from deepgemm_codegen.harness.memory import fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
 from deepgemm_codegen.harness.oracle import Oracle, prefix_sums
 
@@ -93,10 +93,11 @@ class ReferenceDevice:
         """See `Device`."""
         target = problem.matrix("d")
         d: Array = np.empty(target.elements, bits_dtype(target.dtype))
-        fill(problem.matrix("c" if in_place else "d"), inputs if in_place else None, d, np)
+        fill(target, None, d, np)
+        if in_place:
+            fill_regions(problem.matrix("c"), inputs, regions_of(problem, blocks), d, np)
         oracle = Oracle(self.changes_problem(problem), inputs, np)
-        for block in range(problem.grid) if blocks is None else blocks:
-            region = region_of(problem, block)
+        for region in regions_of(problem, tuple(range(problem.grid)) if blocks is None else blocks):
             values = oracle.expected(region).value
             values = self.changes_values(problem, region, values)
             bits = encode(values.astype(np.float32), target.dtype, np)

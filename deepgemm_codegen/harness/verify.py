@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["block_budget", "judge", "judge_case"]
 
 BLOCK_WORK = 1 << 29
-"""What a case may cost at effort 1, in multiply-adds: four tiles of 128x128x4096, about a second."""
+"""Multiply-adds that a case may cost at effort 1: four tiles of 128x128x4096, about a second."""
 
 SLICE_OVERHEAD = 400_000
 """What a slice of k costs whatever the tile's size, in multiply-adds (measured: 0.4 ms)."""
@@ -86,7 +86,8 @@ def judge(
         blocks = None
         if device.samples:
             count = block_budget(problem, case.share, effort)
-            blocks = choose_blocks(problem, count, seed + number, corners=case.share >= 1.0)
+            inside = case.check == "random"
+            blocks = choose_blocks(problem, count, seed + number, corners=not inside)
         try:
             results.append(judge_case(device, case, blocks))
         except LaunchFailedError as error:

@@ -1,4 +1,4 @@
-"""Plans, their PTX and literal launches on the emulator, for the tests of this folder and others."""
+"""Plans, their PTX, and literal launches on the emulator, for the tests of several folders."""
 
 from __future__ import annotations
 

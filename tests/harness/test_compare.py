@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from deepgemm_codegen.harness.oracle import Expected
 INF, NAN = np.inf, np.nan
 
 
-def against(got, wanted, error, dtype=FP16):
+def against(got: Any, wanted: Any, error: Any, dtype: Any = FP16) -> Any:
     """Compares one element."""
     expected = Expected(np.array([[float(wanted)]]), np.array([[float(error)]]))
     return compare(np.array([[float(got)]]), expected, dtype, np)
@@ -39,19 +41,19 @@ def against(got, wanted, error, dtype=FP16):
         (0.0, 2.0**-26, 0.0, True),
     ],
 )
-def test_one_element(got, wanted, error, right):
+def test_one_element(got: Any, wanted: Any, error: Any, right: Any) -> None:
     found = against(got, wanted, error)
     assert (found.wrong == 0) is right
     assert (found.worst <= 1) is right
 
 
-def test_the_worst_is_counted_beyond_the_outputs_own_rounding():
+def test_the_worst_is_counted_beyond_the_outputs_own_rounding() -> None:
     assert against(1.0, 1.0 + 2**-12, 1.0).worst == 0
     exact = against(1.0, 1.25, 0.5, FP32)
     assert exact.worst == pytest.approx(0.5, rel=1e-5)
 
 
-def test_nan_among_many_is_found_and_placed():
+def test_nan_among_many_is_found_and_placed() -> None:
     got = np.ones((3, 4))
     got[1, 2] = NAN
     found = compare(got, Expected(np.ones((3, 4)), np.ones((3, 4))), FP16, np)
@@ -59,13 +61,13 @@ def test_nan_among_many_is_found_and_placed():
     assert np.argwhere(found.mask).tolist() == [[1, 2]]
 
 
-def test_the_first_wrong_element_is_reported_with_what_was_allowed():
+def test_the_first_wrong_element_is_reported_with_what_was_allowed() -> None:
     got = np.array([[1.0, 5.0, 9.0]])
     found = compare(got, Expected(np.ones((1, 3)), np.full((1, 3), 0.5)), FP32, np)
     assert (found.at, found.got, found.wanted, found.low, found.high) == ((0, 1), 5, 1, 0.5, 1.5)
 
 
-def test_poison_that_stands_where_nan_belongs_is_wrong():
+def test_poison_that_stands_where_nan_belongs_is_wrong() -> None:
     nan = np.full((1, 2), NAN)
     untouched = np.array([[True, False]])
     found = compare(nan, Expected(nan, np.zeros((1, 2))), FP16, np, untouched)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.harness.support import plan_of
 MODELS = [StepModel(8, 24), StepModel(16, 25)]
 
 
-def whole(text, alpha=1.0, beta=0.0, kind="normal", **sizes):
+def whole(text: Any, alpha: Any = 1.0, beta: Any = 0.0, kind: Any = "normal", **sizes: Any) -> Any:
     """The oracle of a small problem and all its operands as float64 arrays."""
     problem = bind(plan_of(text), alpha=alpha, beta=beta, **sizes)
     inputs = inputs_for(problem, "test", kind, 3)
@@ -33,7 +34,7 @@ def whole(text, alpha=1.0, beta=0.0, kind="normal", **sizes):
 
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 @pytest.mark.parametrize("layout_d", ["n", "t"])
-def test_d_is_what_numpy_says(layout, layout_d):
+def test_d_is_what_numpy_says(layout: Any, layout_d: Any) -> None:
     problem, oracle, x = whole(
         f"m=50 n=70 k=90 dtype_c=fp32 epilogue=bias,relu,bias:row:fp32"
         f" layout={layout} layout_d={layout_d}",
@@ -44,7 +45,7 @@ def test_d_is_what_numpy_says(layout, layout_d):
     assert np.allclose(oracle.expected(problem.whole[0]).value, wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_a_piece_equals_the_whole():
+def test_a_piece_equals_the_whole() -> None:
     problem, oracle, _ = whole("m=50 n=70 k=90 dtype_c=fp32 epilogue=bias", 0.5, -2.0)
     oracle = replace(oracle, model=MODELS[0])
     everything = oracle.expected(problem.whole[0])
@@ -53,26 +54,26 @@ def test_a_piece_equals_the_whole():
     assert np.allclose(piece.error, everything.error[10:20, 60:70], rtol=1e-9)
 
 
-def test_batches_have_their_own_operands():
+def test_batches_have_their_own_operands() -> None:
     problem = bind(plan_of("m=8 n=8 k=8 batch=3"))
     oracle = Oracle(problem, inputs_for(problem, "test", "normal", 1), np)
     first, second, _ = (oracle.expected(region).value for region in problem.whole)
     assert not np.isclose(first, second).any()
 
 
-def test_alpha_zero_reads_neither_a_nor_b():
+def test_alpha_zero_reads_neither_a_nor_b() -> None:
     problem = bind(plan_of("m=8 n=8 k=8 dtype_c=fp16"), alpha=0.0, beta=0.5)
     oracle = Oracle(problem, Inputs("c alone", {"c": Constant(3.0)}), np)
     assert (oracle.expected(problem.whole[0]).value == 1.5).all()
 
 
-def test_beta_zero_does_not_read_c():
+def test_beta_zero_does_not_read_c() -> None:
     problem = bind(plan_of("m=8 n=8 k=8 dtype_c=fp16"), beta=0.0)
     ones = Inputs("no c", {"a": Constant(1.0), "b": Constant(1.0)})
     assert (Oracle(problem, ones, np).expected(problem.whole[0]).value == 8.0).all()
 
 
-def test_k_zero_leaves_beta_c_and_the_epilogue():
+def test_k_zero_leaves_beta_c_and_the_epilogue() -> None:
     problem = bind(plan_of("m=2 n=3 k=0 dtype_c=fp16 epilogue=bias"), alpha=7.0, beta=2.0)
     inputs = Inputs("k 0", {"c": Constant(5.0), "bias0": Given(((1.0, 2.0, 3.0),))})
     for model in (None, MODELS[0]):
@@ -80,13 +81,13 @@ def test_k_zero_leaves_beta_c_and_the_epilogue():
         assert found.value.tolist() == [[11, 12, 13]] * 2
 
 
-def test_a_sum_of_minus_zeros_is_plus_zero():
+def test_a_sum_of_minus_zeros_is_plus_zero() -> None:
     problem = bind(plan_of("m=1 n=1 k=1"))
     inputs = Inputs("-0", {"a": Constant(-0.0), "b": Constant(1.0)})
     assert not np.signbit(Oracle(problem, inputs, np).expected(problem.whole[0]).value[0, 0])
 
 
-def truncating_product(a, b, model):
+def truncating_product(a: Any, b: Any, model: Any) -> Any:
     """A * B as `facts` of tensor cores describe it: groups in k, addends cut, sums cut to fp32."""
     total = np.zeros((a.shape[0], b.shape[1]))
     for start in range(0, a.shape[1], model.length):
@@ -104,7 +105,7 @@ def truncating_product(a, b, model):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 @pytest.mark.parametrize("k", [5, 64, 1000, 4096])
-def test_truncating_sums_stay_inside_the_bound(model, dtype, k):
+def test_truncating_sums_stay_inside_the_bound(model: Any, dtype: Any, k: Any) -> None:
     # The exponent here is at most the products' own, so this cuts a little less or the same.
     problem, oracle, x = whole(f"m=40 n=40 k={k} dtype={dtype} dtype_d=fp32")
     found = replace(oracle, model=model).products(problem.whole[0])
@@ -115,7 +116,7 @@ def test_truncating_sums_stay_inside_the_bound(model, dtype, k):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_bound_is_nowhere_near_the_values_at_large_k(model):
+def test_the_bound_is_nowhere_near_the_values_at_large_k(model: Any) -> None:
     """A bound from k * |A||B| alone passes a D of zeros here; V03's other side."""
     problem, oracle, _ = whole("m=32 n=32 k=16384 dtype_d=fp32")
     found = replace(oracle, model=model).expected(problem.whole[0])
@@ -137,7 +138,9 @@ SHIPPED = [
 
 @pytest.mark.parametrize(("dtype", "dtype_d", "k", "tile_k"), SHIPPED)
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
-def test_one_dropped_slice_is_rejected(dtype, dtype_d, k, tile_k, where):
+def test_one_dropped_slice_is_rejected(
+    dtype: Any, dtype_d: Any, k: Any, tile_k: Any, where: Any
+) -> None:
     problem, oracle, x = whole(f"m=16 n=16 k={k} dtype={dtype} dtype_d={dtype_d}", alpha=0.7)
     oracle = replace(oracle, model=StepModel(8, 24))
     region = problem.whole[0]
@@ -154,7 +157,7 @@ def test_one_dropped_slice_is_rejected(dtype, dtype_d, k, tile_k, where):
     assert found.wrong > 0.5 * found.elements
 
 
-def test_the_epilogue_carries_the_bound():
+def test_the_epilogue_carries_the_bound() -> None:
     problem, oracle, _ = whole("m=32 n=32 k=64 dtype_d=fp32 epilogue=bias,relu", alpha=3.0)
     found = replace(oracle, model=MODELS[0]).expected(problem.whole[0])
     assert (found.error[found.value > 0] > 0).all()
@@ -174,11 +177,11 @@ def test_the_epilogue_carries_the_bound():
         ("sm_120", StepModel(16, 25)),
     ],
 )
-def test_each_architecture_has_its_model(arch, model):
+def test_each_architecture_has_its_model(arch: Any, model: Any) -> None:
     assert StepModel.of(arch) == model
 
 
-def test_exact_operands_need_no_bound():
+def test_exact_operands_need_no_bound() -> None:
     problem, oracle, x = whole("m=40 n=40 k=1000 dtype_d=fp32", kind="integers")
     exact = oracle.expected(problem.whole[0])
     assert (exact.error == 0).all()
@@ -186,18 +189,18 @@ def test_exact_operands_need_no_bound():
         assert (truncating_product(x["a"], x["b"], model) == exact.value).all()
 
 
-def test_operands_are_rounded_to_their_type():
+def test_operands_are_rounded_to_their_type() -> None:
     problem = bind(plan_of("m=1 n=1 k=1 dtype=bf16 dtype_d=fp32"))
     inputs = Inputs("rounded", {"a": Constant(1 + 2.0**-10), "b": Constant(1.0)})
     assert Oracle(problem, inputs, np).expected(problem.whole[0]).value[0, 0] == 1.0
 
 
-def test_expected_holds_a_value_for_every_type():
+def test_expected_holds_a_value_for_every_type() -> None:
     for dtype in (FP16, BF16, FP32):
         expected = Expected(np.ones((2, 2)), np.zeros((2, 2)))
         assert compare(np.ones((2, 2)), expected, dtype, np).wrong == 0
 
 
-def test_normal_inputs_by_name():
+def test_normal_inputs_by_name() -> None:
     inputs = Inputs("x", {"a": Normal(1)})
     assert inputs.at("a", 0, np.arange(2)[:, None], np.arange(2)[None, :], np).shape == (2, 2)

@@ -164,6 +164,28 @@ def test_comments_strings_and_own_registers_ask_for_nothing(body: str) -> None:
     assert needed("sm_80", body) == (7, 0)
 
 
+@needs_ptxas_13
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (".global .f64 x = 1.e5;", (7, 0)),
+        ('.file 1 "/k.cu"', (7, 0)),
+        (".section .debug_str { $label: .b8 0 }", (7, 2)),
+    ],
+)
+def test_what_stands_outside_kernels(
+    text: str, version: tuple[int, int], ptxas: Callable[[str, str], str]
+) -> None:
+    assert needed("sm_80", head=text) == version
+    assert ptxas("sm_80", program(version, "sm_80", head=text)) == ""
+
+
+def test_inlined_lines_need_their_version() -> None:
+    inlined = ".loc 1 3 3, function_name $L__info_string0, inlined_at 1 5 1\n"
+    assert needed("sm_80", body=f"{inlined}mov.u32 %r1, %tid.x;") == (7, 2)
+    assert needed("sm_80", body=".loc 1 3 3\nmov.u32 %r1, %tid.x;") == (7, 0)
+
+
 def test_the_reason_names_the_instruction() -> None:
     ptx = program(NEWEST, "sm_90", "mov.u32 %r1, %tid.x;\nfence.proxy.async.shared::cta;")
     assert str(ptx_requirement(ptx)) == "PTX ISA 8.0 (fence.proxy.async.shared::cta)"
