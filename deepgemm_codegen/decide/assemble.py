@@ -67,7 +67,9 @@ _SWAPPED: dict[str, Literal["row", "column"]] = {"row": "column", "column": "row
 _Letter = Literal["a", "b"]
 
 
-def _extents(spec: GemmSpec, tile_m: int, tile_n: int, tile_k: int) -> tuple[Extent, Extent, Extent]:
+def _extents(
+    spec: GemmSpec, tile_m: int, tile_n: int, tile_k: int
+) -> tuple[Extent, Extent, Extent]:
     """m, n and k in the plan's roles."""
     rows, columns = ("M", spec.m), ("N", spec.n)
     if spec.layout_d == "t":
