@@ -14,7 +14,7 @@ from typing import Any
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.resources import data_folder
 
-__all__ = ["Arch", "Gpu", "known_architectures", "load_arch", "parse_arch"]
+__all__ = ["Arch", "Gpu", "canonical_arch", "known_architectures", "load_arch", "parse_arch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,12 @@ def parse_arch(text: str) -> tuple[int, str]:
         )
     whole, major, minor, suffix = match.groups()
     return (int(whole) if whole else int(major) * 10 + int(minor)), suffix
+
+
+def canonical_arch(text: str) -> str:
+    """``sm_90a`` for every spelling that `parse_arch` takes, so that equal specs compare equal."""
+    number, suffix = parse_arch(text)
+    return f"sm_{number}{suffix}"
 
 
 @cache

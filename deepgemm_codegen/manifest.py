@@ -78,7 +78,8 @@ def listed_files(folder: str) -> frozenset[str]:
     """The kernel files that a folder's manifest lists; none when it has no readable manifest.
 
     Raises:
-        InputError: the folder has a ``manifest.json`` that is not ours; it would be overwritten.
+        InputError: the folder has a ``manifest.json`` that is not ours, which would be
+            overwritten; or the path is none of a folder.
         EnvironmentLackError: it may not be read.
     """
     path = os.path.join(folder, MANIFEST)  # noqa: PTH118  a str path, and pathlib costs cold time
@@ -87,6 +88,8 @@ def listed_files(folder: str) -> frozenset[str]:
             text = file.read()
     except FileNotFoundError:
         return frozenset()
+    except (NotADirectoryError, ValueError) as error:  # a file on the way, or a NUL
+        raise InputError(f"'{folder}' can be no folder; choose another") from error
     except OSError as error:
         raise EnvironmentLackError(f"cannot read '{path}': {error.strerror}") from error
     if _OURS not in text and text.strip():

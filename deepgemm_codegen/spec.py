@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
 from deepgemm_codegen.epilogue import EpilogueStep, parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
@@ -22,6 +23,8 @@ MAX_DIMENSION = 2**31 - 1024
 Kernels index rows and columns with 32-bit integers, and an index may run up to one tile past the
 end before the guard stops it.
 """
+
+_MOST_DIGITS = 30
 
 DEFAULT_DYNAMIC_MAX = 4096
 """A dynamic dimension without a maximum is planned for this size."""
@@ -70,6 +73,9 @@ def whole_number(text: str | int, name: str, remedy: str = "give a whole number"
     body = word[1:] if word[:1] in "+-" else word
     if isinstance(text, bool) or not (body.isascii() and body.isdigit()):
         raise InputError(f"{name} = {text!s}: not a whole number; {remedy}")
+    if len(body.lstrip("0")) > _MOST_DIGITS:  # Python refuses to convert thousands of digits
+        limit = "small" if word[0] == "-" else f"large; the largest is {MAX_DIMENSION}"
+        raise InputError(f"{name} = {word[:8]}... ({len(body)} digits): too {limit}")
     return int(word)
 
 
@@ -179,6 +185,11 @@ class GemmSpec:
             )
         if self.layout_d not in ("n", "t"):
             raise InputError(f"layout_d = {self.layout_d}: unknown; n (row-major) or t")
+        if not self.label.isprintable():  # it stands in a comment of the generated file
+            raise InputError(
+                f"label = {self.label!a}: holds a control character or a byte that is not UTF-8;"
+                " give plain text"
+            )
         check_range(self.batch, "batch", 1, MAX_DIMENSION)
         for name in ("m", "n"):
             dim: Dim = getattr(self, name)
@@ -334,7 +345,7 @@ class GemmSpec:
             **{f"ld{o}": number(f"ld{o}", 0) for o in "abcd"},
             **{f"align_{o}": number(f"align_{o}", DEFAULT_ALIGNMENT) for o in "abcd"},
             epilogue=parse_epilogue(str(values.get("epilogue", "")), dtype_d),
-            arch=str(values.get("arch", "sm_80")),
+            arch=canonical_arch(str(values.get("arch", "sm_80"))),
             gpu=str(values.get("gpu", "")),
             sms=number("sms", 0),
             label=str(values.get("label", "")),

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.pipeline import shared_bytes
 from deepgemm_codegen.decide.registers import (
     accumulators_of,
+    copied_vectors,
+    operand_registers,
     register_cap,
     register_estimate,
-    staged_registers,
 )
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["MEANINGS", "Miss", "violations"]
+__all__ = ["PHRASES", "Miss", "violations"]
 
 Miss = tuple[int, int]
 """(got, limit) of a broken constraint."""
@@ -39,6 +40,9 @@ MAX_WARPS = 16
 
 MAX_ACCUMULATORS = 128
 """fp32 sums a thread may hold: half its 255 registers; the rest is fragments and addresses."""
+
+MAX_COPIES = 32
+"""Vectors that a thread copies a slice; ptxas keeps an address and a test for each of them."""
 
 MAX_GRID = 2**31 - 1
 """Blocks of a one-dimensional grid (CUDA programming guide, technical specifications)."""
@@ -82,6 +86,11 @@ def panel(row_bytes: int, pass_bytes: int) -> Miss | None:
     return (pass_bytes, 8 * CHUNK_BYTES)
 
 
+def copies(vectors: int) -> Miss | None:
+    """The unrolled copy of a slice stays short; beyond 32 vectors a thread, ptxas spills."""
+    return (vectors, MAX_COPIES) if vectors > MAX_COPIES else None
+
+
 def staged_copy(stages: int, *, staged: bool) -> Miss | None:
     """A copy through registers is one slice ahead of the math: two slots, never more."""
     return (stages, 2) if staged and stages > 2 else None
@@ -116,21 +125,26 @@ def blocks_sm(blocks: int, machine: Machine) -> Miss | None:
     return (blocks, machine.blocks_per_sm) if blocks > machine.blocks_per_sm else None
 
 
-MEANINGS: dict[str, str] = {
-    "fragments": "rows or columns without a warp",
-    "warps": "warps a block",
-    "accumulators": "accumulators a thread",
-    "grid": "blocks in the grid",
-    "slice_steps": "elements of k beyond whole fragments",
-    "panel": "bytes that a pass of the copy moves",
-    "staged_copy": "stages of a copy through registers",
-    "shared_block": "bytes of shared memory a block",
-    "shared_sm": "bytes of shared memory in the resident blocks",
-    "registers": "registers a thread",
-    "threads_sm": "threads in the resident blocks",
-    "blocks_sm": "resident blocks",
+PHRASES: dict[str, str] = {
+    "fragments": "{got} rows or columns are left without a warp",
+    "warps": "{got} warps a block; the limit is {limit}",
+    "accumulators": "{got} accumulators a thread; the limit is {limit}",
+    "grid": "{got} blocks; a grid holds {limit}",
+    "slice_steps": "{got} elements of k are no whole fragment",
+    "panel": "a pass of the copy moves {got} bytes; the least is {limit}, eight rows of a panel",
+    "copies": "{got} vectors that a thread copies a slice; the limit is {limit}",
+    "staged_copy": "{got} stages for a copy through registers; it uses {limit}",
+    "shared_block": (
+        "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
+    ),
+    "shared_sm": (
+        "{got} bytes of shared memory in the resident blocks; {machine} has {limit} an SM"
+    ),
+    "registers": "about {got} registers a thread; the cap is {limit}",
+    "threads_sm": "{got} threads in the resident blocks; {machine} holds {limit} an SM",
+    "blocks_sm": "{got} resident blocks; {machine} holds {limit} an SM",
 }
-"""Every constraint, in the order they are asked, and what its two numbers count."""
+"""Every constraint, in the order they are asked, and how a broken one reads."""
 
 
 def violations(
@@ -143,8 +157,7 @@ def violations(
     size = problem.element_bytes
     needed = shared_bytes(tile_m, tile_n, tile_k, choice.warps_m, choice.stages, size)
     estimate = register_estimate(tile_m, tile_n, choice.warps_m, choice.warps_n)
-    if problem.staged:
-        estimate += staged_registers(problem, tile_m, tile_n, tile_k, threads)
+    estimate += operand_registers(problem, tile_m, tile_n, tile_k, choice.warps_m, choice.warps_n)
     a_row = (tile_k if problem.a_k_major else tile_m) * size
     b_row = (tile_k if problem.b_k_major else tile_n) * size
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
@@ -156,6 +169,7 @@ def violations(
         ("slice_steps", slice_steps(tile_k)),
         ("panel", panel(a_row, threads * problem.a.vector_bytes)),
         ("panel", panel(b_row, threads * problem.b.vector_bytes)),
+        ("copies", copies(copied_vectors(problem, tile_m, tile_n, tile_k, threads))),
         ("staged_copy", staged_copy(choice.stages, staged=problem.staged)),
         ("shared_block", shared_block(needed, machine)),
         ("shared_sm", shared_sm(needed, blocks, machine)),

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
 
-__all__ = ["STAGES", "TILE_KS", "deepest", "shared_bytes", "slab_bytes", "useful_stages"]
+__all__ = [
+    "MAX_TILE_K",
+    "STAGES",
+    "TILE_KS",
+    "deepest",
+    "shared_bytes",
+    "slab_bytes",
+    "useful_stages",
+]
+
+MAX_TILE_K = 256
+"""Largest slice: its fragment sets are unrolled in the text."""
 
 STAGES = (2, 3, 4, 5, 6, 7, 8)
 """Stage counts that the tree tries."""
@@ -55,9 +66,7 @@ def deepest(
         blocks: resident blocks.
         machine: where.
     """
-    room = min(
-        machine.shared_per_block, machine.shared_per_sm // blocks - machine.shared_reserved
-    )
+    room = min(machine.shared_per_block, machine.shared_per_sm // blocks - machine.shared_reserved)
     if slabs > room:
         return 0
     fit = room // stage_bytes

@@ -9,8 +9,9 @@ works through x slices at a time, for which it needs
 - ``mma``: their FLOP at the rate of mma.sync, if four schedulers have a warp each;
 - ``feed``: their traffic in shared memory at 128 bytes a clock (ldmatrix reads and the copy's
   writes), and the issue of the copy's instructions;
-- ``flow``: their bytes from the L2, or all multiprocessors' bytes from device memory, and never
-  less than the latency spread over the slices in flight (Little's law).
+- ``flow``: their bytes from the L2, or all multiprocessors' bytes from device memory, and, after
+  the slices that the prologue starts, never less than the latency spread over the slices in
+  flight (Little's law).
 
 mma and feed overlap imperfectly: together they take the root of their squares, which fits the
 best open mma.sync kernels on an H200 (128x256x64 tile at 4096-cubed, 64x128x64 at 1024-cubed)
@@ -24,9 +25,11 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.pipeline import useful_stages
+from deepgemm_codegen.decide.registers import SCHEDULERS, fragment_buffers
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.plan import FRAGMENT_K
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.assemble import Choice
@@ -38,14 +41,11 @@ __all__ = ["Prediction", "predict"]
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
 
-SCHEDULERS = 4
-"""Warp schedulers of a multiprocessor, each with its own tensor core."""
-
-SYNC = 80
+SYNC = 100
 """Clocks a slice that one warp a scheduler loses to the wait and the barrier."""
 
-STEP = 20
-"""Clocks a fragment set that one warp a scheduler loses to the latency of ldmatrix."""
+STEP = (10, 40)
+"""Clocks a fragment set that it loses to ldmatrix: fragments prefetched, or loaded as needed."""
 
 OVERLAP = 0.1
 """Part of the shorter of work and flow that the longer does not hide."""
@@ -57,7 +57,7 @@ write of 512 bytes to shared memory takes, so that narrower vectors cost time of
 STAGED_ISSUE = 6
 """Further clocks of a copy through registers: a load, a test, and the store apart."""
 
-PANEL_TRAFFIC = {128: 1.0, 64: 1.0, 32: 1.1, 16: 2.0}
+PANEL_TRAFFIC = {128: 1.0, 64: 1.05, 32: 1.3, 16: 2.0}
 """L2 bytes a useful byte by panel width: a panel of 16 bytes uses half of each 32-byte sector."""
 
 BLOCK_START = 300
@@ -82,7 +82,8 @@ class Prediction(NamedTuple):
         waves: waves of blocks, the last one counted by its share.
         slices: slices of k.
         l2_bytes: bytes of A and B that cross from the L2.
-        dram_bytes: bytes of A and B from device memory, and of C and D.
+        operand_bytes: bytes of A and B from device memory.
+        dram_bytes: the same with C and D.
         parts: clocks a slice of a full wave by what takes them (see the module's docstring).
         bound: the longest part, or ``launch and latency`` where those outweigh it.
     """
@@ -93,6 +94,7 @@ class Prediction(NamedTuple):
     waves: float
     slices: int
     l2_bytes: float
+    operand_bytes: float
     dram_bytes: float
     parts: dict[str, float]
     bound: str
@@ -139,7 +141,7 @@ def first_clocks(machine: Machine) -> float:
 
 def slice_loss(tile_k: int) -> float:
     """Clocks a slice that one warp a scheduler loses to barriers and latencies."""
-    return SYNC + STEP * tile_k / 16
+    return SYNC + STEP[fragment_buffers(tile_k) == 1] * tile_k / FRAGMENT_K
 
 
 def output_bytes(problem: Problem) -> int:
@@ -214,7 +216,11 @@ def kernel_clocks(
         work = sqrt(math * math + move * move)
         work += loss * SCHEDULERS / ready if ready > SCHEDULERS else loss
         memory = max(flow * resident, dram * moving)
-        memory = max(memory, (machine.loaded_latency + memory) / depth)
+        # The slices that the prologue starts arrive one after the other; each later one is
+        # started `depth` slices ahead, and waits if its latency takes longer than those.
+        late = (machine.loaded_latency + memory) / depth - memory
+        if late > 0 and slices:
+            memory += late * (slices - depth) / slices
         slice_clocks = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
         total += count * (slices * slice_clocks + max(finish * resident, out * moving) + last)
     return total
@@ -242,9 +248,7 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
     size = problem.element_bytes
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
     slices = -(-problem.k // tile_k)
-    mma, shared = tile_clocks(
-        machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n
-    )
+    mma, shared = tile_clocks(machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n)
     copy_a, copy_b = copy_clocks(problem)
     feed = shared + tile_m * copy_a + tile_n * copy_b
     flow = flow_clocks(problem, machine, tile_m, tile_n, tile_k, WARP * warps)
@@ -276,7 +280,8 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
     }
     depth = min(choice.stages, useful_stages(slices)) - 1
     transfer = max(parts["L2"], parts["device memory"])
-    parts["latency"] = (machine.loaded_latency + transfer) / depth
+    late = max((machine.loaded_latency + transfer) / depth - transfer, 0.0)
+    parts["latency"] = (transfer + late) * (slices > depth)
     bound = max(parts, key=lambda part: parts[part])
     if slices * parts[bound] * tiles / per_wave < machine.launch + first_clocks(machine):
         bound = "launch and latency"
@@ -287,6 +292,7 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
         waves=tiles / per_wave,
         slices=slices,
         l2_bytes=flow * machine.l2_rate * tiles * problem.k,
+        operand_bytes=dram_bytes,
         dram_bytes=dram_bytes + output_bytes(problem),
         parts=parts,
         bound=bound,

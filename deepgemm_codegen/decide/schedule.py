@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RASTER_GROUPS", "best_raster", "compulsory_bytes", "operand_traffic"]
 
-RASTER_GROUPS = (8, 4, 16, 2, 1, 32)
-"""Group heights that the tree tries, preferred first."""
+RASTER_GROUPS = (1, 2, 4, 8, 16, 32)
+"""Group heights that the tree tries."""
 
 
 def compulsory_bytes(problem: Problem) -> int:
@@ -63,20 +63,19 @@ def best_raster(
     blocks: int,
     groups: tuple[int, ...] = RASTER_GROUPS,
 ) -> tuple[float, int]:
-    """(bytes of A and B from memory, group): the least traffic, then the most compact patch."""
+    """(bytes of A and B from memory, group): least traffic, then compact patch, then low group."""
     tiles_m = -(-problem.m // tile_m)
     together = min(machine.sms * blocks, tiles_m * -(-problem.n // tile_n))
     best = None
-    for place, group in enumerate(groups):
+    for group in groups:
         height = min(group, tiles_m)
         key = (
             operand_traffic(problem, machine, tile_m, tile_n, blocks, group),
             patch_rows(tile_m, tile_n, together, height),
-            place,
             group,
         )
         if best is None or key < best:
             best = key
     if best is None:
         raise ValueError("no raster group to choose from")
-    return best[0], best[3]
+    return best[0], best[2]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide import constraints
 from deepgemm_codegen.decide.predict import tile_clocks
-from deepgemm_codegen.decide.registers import most_blocks, register_estimate
+from deepgemm_codegen.decide.registers import register_caps, register_estimate
 from deepgemm_codegen.decide.tile import TILE_MS, TILE_NS
-from deepgemm_codegen.plan import WARP
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["WARP_LAYOUTS", "Layout", "Tile", "layouts_of", "tile_table"]
 
 WARP_LAYOUTS = (
-    (2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 8), (8, 1), (1, 2), (2, 1), (1, 1),
+    (2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2), (1, 8), (8, 1), (1, 2), (2, 1), (1, 1),
 )  # fmt: skip
 """Warps along m and n that the tree tries, preferred first."""
 
@@ -34,8 +34,9 @@ class Layout(NamedTuple):
         warps_m: warps along m.
         warps_n: warps along n.
         warps: of the block.
-        registers: estimate a thread, a staged copy's left out.
-        blocks: most resident blocks that registers and threads allow.
+        registers: estimate a thread, `operand_registers` left out.
+        blocks: most resident blocks that these registers and the threads allow.
+        caps: registers a thread may have, by resident blocks.
         mma: tensor-core clocks of one tile and one element of k.
         shared: shared-memory clocks of the same, see `predict.tile_clocks`.
     """
@@ -45,6 +46,7 @@ class Layout(NamedTuple):
     warps: int
     registers: int
     blocks: int
+    caps: tuple[int, ...]
     mma: float
     shared: float
 
@@ -85,10 +87,11 @@ def layouts_of(
         ):
             continue
         estimate = register_estimate(tile_m, tile_n, warps_m, warps_n)
-        blocks = most_blocks(machine, estimate, WARP * count)
+        caps = register_caps(WARP * count, machine)
+        blocks = sum(cap >= estimate for cap in caps[1:])
         if blocks:
             mma, shared = tile_clocks(machine, element_bytes, tile_m, tile_n, warps_m, warps_n)
-            found.append(Layout(warps_m, warps_n, count, estimate, blocks, mma, shared))
+            found.append(Layout(warps_m, warps_n, count, estimate, blocks, caps, mma, shared))
     return found
 
 

@@ -60,9 +60,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """``{a, b, ...}``."""
+    """``{a, b, ...}``; with round brackets in a call."""
 
     items: tuple[Operand, ...]
+    round: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,13 +332,14 @@ class _Parser:
         raise PtxSyntaxError(token.line, f"expected an operand, got '{token.text}'")
 
     def vector(self) -> nodes.Vector:
-        close = "}" if self.advance().text == "{" else ")"
+        curly = self.advance().text == "{"
+        close = "}" if curly else ")"
         items: list[nodes.Operand] = []
         while not self.accept(close):
             if items:
                 self.expect(",")
             items.append(self.operand())
-        return nodes.Vector(tuple(items))
+        return nodes.Vector(tuple(items), round=not curly)
 
     def address(self) -> nodes.Address:
         self.expect("[")

@@ -13,7 +13,8 @@ def print_operand(operand: nodes.Operand) -> str:
         case nodes.Name() | nodes.Immediate():
             return operand.text
         case nodes.Vector():
-            return "{" + ", ".join(map(print_operand, operand.items)) + "}"
+            inner = ", ".join(map(print_operand, operand.items))
+            return f"({inner})" if operand.round else f"{{{inner}}}"
         case nodes.Pair():
             return f"{print_operand(operand.first)}|{print_operand(operand.second)}"
         case nodes.Negated():

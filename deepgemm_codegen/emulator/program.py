@@ -238,7 +238,7 @@ def _renamed(operand: nodes.Operand, scope: dict[str, str]) -> nodes.Operand:
         case nodes.Negated():
             return nodes.Negated(nodes.Name(scope.get(operand.operand.text, operand.operand.text)))
         case nodes.Vector():
-            return nodes.Vector(tuple(_renamed(o, scope) for o in operand.items))
+            return replace(operand, items=tuple(_renamed(o, scope) for o in operand.items))
         case nodes.Pair():
             return nodes.Pair(_renamed(operand.first, scope), _renamed(operand.second, scope))
         case nodes.Address():

@@ -194,7 +194,7 @@ class RaceListener(Listener):
             other = self.writer.take(cells[mine]) & _ID_MASK
             if time == _IN_FLIGHT:
                 # One thread may not overwrite its own copy in flight either.
-                self._report(_TWO_WRITES, (cells, ids), mine, other)
+                self._report(_FLIGHT_WRITE, (cells, ids), mine, other)
                 return
             differs = ((other ^ ids[mine]) & _LANE_MASK) != 0
             mine, other = mine[differs], other[differs]

@@ -95,8 +95,16 @@ class SharedMemory:
     def load(self, address: Array, width: int, base: Array | None, ids: Array) -> Array:
         """Raw words, shape (n,); 0xff bytes where the access is at fault."""
         flat, good = self.resolve(address, width, base, ids, "read")
+        if good is not None:
+            values = np.zeros(address.size, RAW[width])
+            values.view(np.uint8)[...] = 0xFF
+            values[good] = self._take(flat[good], width, ids[good])
+            return values
+        return self._take(flat, width, ids)
+
+    def _take(self, flat: Array, width: int, ids: Array) -> Array:
         values = self.views[width].take(flat >> (width.bit_length() - 1))
-        poison = None if good is None else ~good
+        poison: Array | None = None
         access = Access(flat, width, ids)
         for listener in self.listeners:
             found = listener.read(access)

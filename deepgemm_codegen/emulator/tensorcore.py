@@ -188,7 +188,8 @@ def _plain(x: _Operands, c: Array) -> Array | None:
     """A matrix product in fp32 where every partial sum is exact, otherwise None.
 
     With all addends multiples of 2^u and the sum of magnitudes below 2^(u + 24), no order of
-    summation rounds, and no cut of the tensor core's falls on a set bit.
+    summation rounds, and no cut of the tensor core's falls on a set bit. Nothing may overflow on
+    the way either.
     """
     if x.special:
         return None
@@ -197,7 +198,7 @@ def _plain(x: _Operands, c: Array) -> Array | None:
         low = -20  # A or B is zero; any grid will do as long as C fits it
     largest = float(np.abs(x.a).max()) * float(np.abs(x.b).max()) * x.a.shape[0]
     top = largest + float(np.abs(c).max())
-    if not top < 2.0 ** (low + 24) or low < -126:
+    if not top < 2.0 ** min(low + 24, 127) or low < -126:
         return None
     scaled = c * np.float32(2.0**-low)
     if not (scaled == np.rint(scaled)).all():

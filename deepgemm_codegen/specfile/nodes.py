@@ -157,7 +157,7 @@ class _Builder:
     def start(self, event: Any) -> None:
         self._tag(event)
         if len(self.open) == MAX_DEPTH:
-            self._stop(_mark(event), f"nested deeper than {MAX_DEPTH} levels")
+            self._stop(_mark(event), _DEEP)
         if event.anchor:
             self.anchors[event.anchor] = None
         mapping = type(event).__name__ == "MappingStartEvent"
@@ -181,10 +181,10 @@ class _Builder:
     def alias(self, event: Any) -> None:
         name = event.anchor
         if name not in self.anchors:
-            self._stop(_mark(event), f"alias '*{name}' has no anchor '&{name}' before it")
+            self._stop(_mark(event), f"alias '*{name[:40]}' has no anchor '&{name[:40]}' before it")
         node = self.anchors[name]
         if node is None:
-            self._stop(_mark(event), f"alias '*{name}' stands inside its own anchor")
+            self._stop(_mark(event), f"alias '*{name[:40]}' stands inside its own anchor")
         else:
             if len(self.open) + node.depth > MAX_DEPTH:
                 self._stop(_mark(event), f"aliases nest deeper than {MAX_DEPTH} levels")
@@ -212,7 +212,9 @@ class _Builder:
                 )
             elif key.text in pairs:
                 line = pairs[key.text][0].mark.line + 1
-                self.sink.add(key.mark, f"duplicate key '{key.text}'; line {line} gives it already")
+                self.sink.add(
+                    key.mark, f"duplicate key '{key.text[:40]}'; line {line} gives it already"
+                )
             else:
                 pairs[key.text] = (key, value)
         return tuple(pairs.values())
@@ -220,7 +222,7 @@ class _Builder:
     def _tag(self, event: Any) -> None:
         if event.tag:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            self.sink.add(_mark(event), f"tag '{tag}' is not read; leave it out")
+            self.sink.add(_mark(event), f"tag '{tag[:40]}' is not read; leave it out")
 
     def _stop(self, mark: Mark, message: str) -> None:
         self.sink.add(mark, message)
@@ -232,9 +234,11 @@ def _mark(event: Any) -> Mark:
     return Mark(start.line, start.column, end.line, end.column)
 
 
+_TAB = "a tab cannot indent YAML; use spaces"
+_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _EXPLANATIONS = (
     # (pattern of PyYAML's or libyaml's words, ours, whether the context's mark is the place)
-    (r"\btab\b|'\\t'", "a tab cannot indent YAML; use spaces", False),
+    (r"\btab\b|'\\t'", _TAB, False),
     (
         r"unexpected end of stream|unexpected document (?:separator|indicator)",
         "this quote is never closed",
@@ -250,6 +254,12 @@ _EXPLANATIONS = (
         "a second ': ' in one value; quote the value, or start a new line",
         False,
     ),
+    (
+        r"unknown escape character",
+        "this is no escape of a double-quoted text; write '\\\\', or use single quotes",
+        False,
+    ),
+    (r"maximum nesting depth", _DEEP, False),
     (r"cannot start any token", "a value cannot start with this character; quote it", False),
     (
         r"expected key|expected '-' indicator|expected <block end>|could not find expected ':'",
@@ -263,7 +273,7 @@ _EXPLANATIONS = (
     ),
     (
         r"expected '?<document start>",
-        "the document ended before this; is a bracket too many?",
+        "the document ended before this; one mapping is the whole file",
         False,
     ),
 )
@@ -284,6 +294,9 @@ def _explain(error: Exception, text: str, sink: Sink) -> None:
     line, column = (place.line, place.column) if place else (0, 0)
     if line >= len(lines):
         line, column = len(lines) - 1, len(lines[-1])
-    if lines[line][column : column + 1] == "\t" and "quote" in message:
-        message = _EXPLANATIONS[0][1]
+    char = lines[line][column : column + 1]
+    if char == "\t" and "quote it" in message:
+        message = _TAB
+    elif char in ("]", "}") and "closed" not in message:
+        message = "this bracket closes nothing"
     sink.add(Mark(line, column, line, column + 1), message)

@@ -46,7 +46,7 @@ def read_all(paths: Iterable[str | os.PathLike[str]]) -> list[SpecEntry]:
         name = os.fspath(path)
         sink = Sink(name)
         sinks.append(sink)
-        real = os.path.realpath(name)
+        real = os.path.abspath(name)  # noqa: PTH100  also of a name with a NUL
         if real in opened:
             sink.add(None, "the file is given twice; give it once")
             continue

@@ -11,7 +11,7 @@ from deepgemm_codegen.errors import nearest
 from deepgemm_codegen.specfile.build import build
 from deepgemm_codegen.specfile.fields import GROUPS, HELP, HINTS, KERNEL_KEYS, NAME
 from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
-from deepgemm_codegen.specfile.values import Given, convert, describe, yaml_flavour
+from deepgemm_codegen.specfile.values import Given, convert, describe, shorten, yaml_flavour
 
 if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
@@ -87,9 +87,10 @@ class FileReader:
             strange = True
             remedy = nearest(key.text, ["defaults", "kernels"])
             if not remedy and key.text in KERNEL_KEYS:
-                remedy = "; fields stand in 'defaults', or in a kernel of the list 'kernels'"
+                remedy = "; fields stand in 'defaults' or in a kernel of 'kernels'"
             self.sink.add(
-                key.mark, f"unknown key '{key.text}'{remedy or '; known: defaults, kernels'}"
+                key.mark,
+                f"unknown key '{shorten(key.text)}'{remedy or '; known: defaults, kernels'}",
             )
         defaults = self._defaults(sections)
         if "kernels" not in sections:
@@ -208,7 +209,8 @@ class FileReader:
             if name is None:
                 known = ", ".join(letters)
                 self.sink.add(
-                    letter.mark, f"unknown key '{letter.text}' in '{key.text}'; known: {known}"
+                    letter.mark,
+                    f"unknown key '{shorten(letter.text)}' in '{key.text}'; known: {known}",
                 )
             elif self._once(letter, name, lines):
                 layer.plain[name] = self._value(name, letter, value)
@@ -258,7 +260,8 @@ class FileReader:
 
     def _unknown(self, key: Scalar, known: list[str]) -> None:
         hint = HINTS.get(key.text.lower())
-        remedy = f"; {hint}" if hint else nearest(key.text, known)
-        self.sink.add(
-            key.mark, f"unknown key '{key.text}'{remedy or '; known: ' + ', '.join(known)}"
-        )
+        close = nearest(key.text, [*known, "label"])
+        if "'label'" in close:  # the spec's word for it, which flags use
+            hint = HINTS["label"]
+        remedy = f"; {hint}" if hint else close or f"; known: {', '.join(known)}"
+        self.sink.add(key.mark, f"unknown key '{shorten(key.text)}'{remedy}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.specfile.problems import Sink
 
-__all__ = ["Given", "convert", "describe", "yaml_flavour"]
+__all__ = ["Given", "convert", "describe", "shorten", "yaml_flavour"]
 
 MAX_LENGTH = 200
 """Characters of one value."""
@@ -43,11 +43,12 @@ class Given:
 def describe(node: Node) -> str:
     """The node as a message names it."""
     if isinstance(node, Scalar):
-        return f"'{_short(node.text)}'"
+        return f"'{shorten(node.text)}'" if node.text else "an empty item"
     return "a list" if isinstance(node, Sequence) else "a mapping"
 
 
-def _short(text: str) -> str:
+def shorten(text: str) -> str:
+    """`text`, cut where it would drown a message."""
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -97,14 +98,14 @@ def _word(name: str, node: Node, wanted: str) -> str:
     if len(node.text) > MAX_LENGTH:
         raise _RefusedError(
             node.mark,
-            f"{name} = {_short(node.text)}: {len(node.text)} characters; the most is {MAX_LENGTH}",
+            f"{name} = {shorten(node.text)}: {len(node.text)} characters; the most is {MAX_LENGTH}",
         )
     return node.text.strip()
 
 
 def _list_hint(name: str, node: Node) -> str:
     if isinstance(node, Sequence) and all(isinstance(item, Scalar) for item in node.items):
-        items = ", ".join(_short(item.text) for item in node.items[:4] if isinstance(item, Scalar))
+        items = ", ".join(shorten(item.text) for item in node.items[:4] if isinstance(item, Scalar))
         more = ", ..." if len(node.items) > 4 else ""
         return f"; for one kernel a value write sweep: {{{name}: [{items}{more}]}}"
     return ""
@@ -121,7 +122,7 @@ def _digits(name: str, text: str, mark: Mark, wanted: str) -> str:
     if _is_number(text):
         return text
     remedy = _numeric_remedy(text) or f"{_NOT_WHOLE}; {wanted}"
-    raise _RefusedError(mark, f"{name} = {_short(text)}: {remedy}")
+    raise _RefusedError(mark, f"{name} = {shorten(text)}: {remedy}")
 
 
 def _numeric_remedy(text: str) -> str:
@@ -130,7 +131,7 @@ def _numeric_remedy(text: str) -> str:
         if re.fullmatch(pattern, text):
             return remedy(text)
     try:
-        value = float(text)
+        value = float(text if text.isascii() else "nan")
     except ValueError:
         return ""
     exact = value.is_integer() and abs(value) < 2**53  # beyond, a float skips whole numbers
@@ -177,7 +178,7 @@ def _dim(name: str, node: Node) -> str:
         and node.pairs[0][0].text == "dynamic"
         and isinstance(node.pairs[0][1], Scalar)
     ):
-        value = _short(node.pairs[0][1].text)
+        value = shorten(node.pairs[0][1].text)
         raise _RefusedError(
             node.mark, f"{name} is a mapping; write dynamic:{value}, without a space"
         )
@@ -192,7 +193,7 @@ def _dim(name: str, node: Node) -> str:
         close = nearest(word, ["dynamic"])
         if close and not _is_number(text):
             raise _RefusedError(
-                node.mark, f"{name} = {_short(text)}: {_NOT_WHOLE}{close}; {wanted}"
+                node.mark, f"{name} = {shorten(text)}: {_NOT_WHOLE}{close}; {wanted}"
             )
     return _digits(name, text, node.mark, wanted)
 
@@ -239,6 +240,8 @@ def _step(node: Node) -> str:
     wanted = f"give a step: {', '.join(STEP_NAMES)}"
     if isinstance(node, Mapping):
         return _step_with_options(node)
+    if isinstance(node, Sequence):
+        raise _RefusedError(node.mark, f"an epilogue step is a list; {wanted}")
     text = _word("epilogue step", node, wanted)
     return _check_step(text, node.mark)
 
@@ -274,7 +277,7 @@ def _step_with_options(node: Mapping) -> str:
             close = nearest(option.text, ["axis", "dtype"])
             raise _RefusedError(
                 option.mark,
-                f"unknown option '{option.text}' of step '{name}'{close}; known: axis, dtype",
+                f"unknown option '{shorten(option.text)}' of '{name}'{close}; known: axis, dtype",
             )
         if option.text == "dtype":
             text = _word("dtype", value, "give a type such as fp32")
@@ -286,7 +289,7 @@ def _step_with_options(node: Mapping) -> str:
             text = _word("axis", value, "give row or column")
             if text not in ("row", "column"):
                 close = nearest(text, ["row", "column"])
-                raise _RefusedError(value.mark, f"axis = {_short(text)}: row or column{close}")
+                raise _RefusedError(value.mark, f"axis = {shorten(text)}: row or column{close}")
         _check_step(f"{name}:{text}", value.mark)
         words.append(text)
     return ":".join(words)

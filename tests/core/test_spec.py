@@ -160,7 +160,7 @@ def fields(draw: st.DrawFn) -> dict[str, str]:
         "align_b": st.sampled_from(["2", "4", "256"]),
         "epilogue": st.sampled_from(["relu", "bias", "bias:row,relu", "bias:fp32"]),
         "gpu": st.sampled_from(["", "A100"]),
-        "label": st.text(max_size=12),
+        "label": st.text(st.characters(categories=("L", "N", "P", "S")), max_size=12),
         "sms": st.integers(0, 200).map(str),
         "stages": st.integers(1, 9).map(str),
         "tile_m": st.integers(1, 256).map(str),

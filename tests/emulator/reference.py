@@ -49,9 +49,7 @@ def decode(bits: int, form: Format) -> Fraction | str:
         return "nan" if fraction else ("-inf" if negative else "inf")
     if exponent:
         fraction |= 1 << form.fraction_bits
-    value = Fraction(fraction) * Fraction(2) ** (
-        max(exponent, 1) - form.bias - form.fraction_bits
-    )
+    value = Fraction(fraction) * Fraction(2) ** (max(exponent, 1) - form.bias - form.fraction_bits)
     return -value if negative else value
 
 
@@ -82,8 +80,10 @@ def encode(value: Fraction, form: Format, *, toward_zero: bool = False) -> int:
         return sign | form.infinity
     if whole >> form.fraction_bits == 0:
         return (sign | whole) if whole else 0 if toward_zero else sign
-    return sign | (exponent + form.bias) << form.fraction_bits | (
-        whole & ((1 << form.fraction_bits) - 1)
+    return (
+        sign
+        | (exponent + form.bias) << form.fraction_bits
+        | (whole & ((1 << form.fraction_bits) - 1))
     )
 
 
@@ -97,9 +97,7 @@ def fused_dot(
     return c
 
 
-def _one_sum(
-    a: list[int], b: list[int], c: int, form: Format, to: Format, fraction: int
-) -> int:
+def _one_sum(a: list[int], b: list[int], c: int, form: Format, to: Format, fraction: int) -> int:
     infinities = set()
     addends: list[tuple[Fraction, int]] = []
     for x, y in zip(a, b, strict=True):

@@ -13,7 +13,13 @@ from deepgemm_codegen.emulator.fragments import Shape
 from tests.emulator.reference import fused_dot
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_RULES = {"sm_75": (8, 24), "sm_80": (8, 24), "sm_89": (8, 24), "sm_90": (16, 25), "sm_120": (16, 25)}
+_RULES = {
+    "sm_75": (8, 24),
+    "sm_80": (8, 24),
+    "sm_89": (8, 24),
+    "sm_90": (16, 25),
+    "sm_120": (16, 25),
+}
 
 
 def multiply(
@@ -72,8 +78,8 @@ def _random(rng: np.random.Generator, kind: str, shape: tuple[int, ...], style: 
     exponent = np.clip(rng.integers(-spread, spread + 1, shape) + centre + bias, 0, 2 * bias)
     sign = rng.integers(0, 2, shape)
     value = sign << (bits - 1) | exponent << fraction | rng.integers(0, 1 << fraction, shape)
-    result = np.where(rng.random(shape) < 0.1, 0, value).astype(dtype)
-    return result
+    chosen: Array = np.where(rng.random(shape) < 0.1, 0, value).astype(dtype)
+    return chosen
 
 
 @pytest.mark.parametrize("arithmetic", list(_RULES))
@@ -98,14 +104,15 @@ def test_hostile_patterns(data: st.DataObject) -> None:
     special = st.sampled_from([0, 0x8000, 1, 0x8001, top, top | 0x8000, top + 1, top - 1, 0x3C00])
     pattern = st.one_of(special, st.integers(0, 65535))
     k = data.draw(st.sampled_from([8, 16]))
-    draw = lambda n: np.array(data.draw(st.lists(pattern, min_size=n, max_size=n)), np.uint16)  # noqa: E731
-    a, b = np.resize(draw(k * 4), (16, k)), np.resize(draw(k * 3), (k, 8))
+    drawn = [np.array(data.draw(st.lists(pattern, min_size=4 * k, max_size=4 * k)), np.uint16)]
+    drawn.append(np.array(data.draw(st.lists(pattern, min_size=2 * k, max_size=2 * k)), np.uint16))
+    a, b = np.tile(drawn[0].reshape(4, k), (4, 1)), np.tile(drawn[1].reshape(k, 2), (1, 4))
     c_pattern = st.one_of(
         st.sampled_from([0, 0x80000000, 1, 0x7F800000, 0xFF800000, 0x7FC00000, 0x00400000]),
         st.integers(0, 2**32 - 1),
     )
     c = np.array(data.draw(st.lists(c_pattern, min_size=8, max_size=8)), np.uint32)
-    check(kind, "f32", a, b, np.resize(c, (16, 8)), data.draw(st.sampled_from(["sm_80", "sm_90"])))
+    check(kind, "f32", a, b, np.tile(c, (16, 1)), data.draw(st.sampled_from(["sm_80", "sm_90"])))
 
 
 def test_k_longer_than_a_group_rounds_in_between() -> None:
@@ -192,6 +199,17 @@ def test_exact_sums_take_the_short_way_and_agree_with_the_long_one() -> None:
     np.testing.assert_array_equal(multiply("f16", "f32", whole, other, c).view(np.float32), want)
 
 
+def test_sums_that_leave_the_range_overflow_once() -> None:
+    # 2^127 * 4 - 2^127 * 8: a partial sum in fp32 would be +inf already.
+    a = np.zeros((16, 16), np.uint16)
+    b = np.zeros((16, 8), np.uint16)
+    a[:, :2], b[0], b[1] = 0x7F00, 0x4080, 0xC100
+    c = np.zeros((16, 8), np.uint32)
+    for name in ("sm_80", "sm_90"):
+        check("bf16", "f32", a, b, c, name)
+    np.testing.assert_array_equal(multiply("bf16", "f32", a, b, c), 0xFF800000)
+
+
 def test_the_short_way_is_refused_when_a_sum_could_round() -> None:
     table = tensorcore._table("f16")
     ones = np.full((16, 1, 16), 0x3C00, np.uint16)
@@ -261,4 +279,7 @@ def test_recorded_products() -> None:
     assert [hex(v) for v in new[0, :4].tolist()] == RECORDED["sm_90"]
 
 
-RECORDED = {"sm_80": ["0x3ef472eb", "0xc0aebf24", "0xc08497f3", "0x40276ddd"], "sm_90": ["0x3ef472ea", "0xc0aebf24", "0xc08497f3", "0x40276ddc"]}
+RECORDED = {
+    "sm_80": ["0x3ef472eb", "0xc0aebf24", "0xc08497f3", "0x40276ddd"],
+    "sm_90": ["0x3ef472ea", "0xc0aebf24", "0xc08497f3", "0x40276ddc"],
+}

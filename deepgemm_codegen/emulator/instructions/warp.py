@@ -41,7 +41,7 @@ def _shfl(emitter: Emitter, ins: Instruction) -> None:
 
 
 @runtime
-def shuffle(  # noqa: PLR0917  called by generated source
+def shuffle(
     context: Context,
     site: int,
     mode: str,

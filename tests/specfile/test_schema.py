@@ -1,0 +1,184 @@
+"""The schema for editors says what the reader says, on the shipped configs and beyond."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from deepgemm_codegen.resources import data_folder
+from deepgemm_codegen.spec import FIELDS, OVERRIDES
+from deepgemm_codegen.specfile import SpecFileError, read, schema
+from deepgemm_codegen.specfile.fields import CHOICES, GROUPS, HELP, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONFIGS = sorted((data_folder("configs") / "kernels").glob("*.yaml"))
+TYPES: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+}
+
+
+def faults(value: Any, rule: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with a value by the part of JSON Schema that the project uses."""
+    known = {
+        *("$schema", "$defs", "$ref", "title", "description", "type", "properties", "required"),
+        *("additionalProperties", "minProperties", "maxProperties", "items", "minItems"),
+        *("anyOf", "enum", "pattern", "minimum", "maximum"),
+    }
+    assert set(rule) <= known, f"the test cannot judge {set(rule) - known}"
+    if "$ref" in rule:
+        yield from faults(value, root["$defs"][rule["$ref"].removeprefix("#/$defs/")], root)
+    if "anyOf" in rule and all(list(faults(value, part, root)) for part in rule["anyOf"]):
+        yield f"{value!r} fits none"
+    if "enum" in rule and value not in rule["enum"]:
+        yield f"{value!r} not in {rule['enum']}"
+    if "type" in rule:
+        names = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
+        if isinstance(value, bool) or not any(isinstance(value, TYPES[name]) for name in names):
+            yield f"{value!r} is no {names}"
+            return
+    if isinstance(value, dict):
+        yield from _object_faults(value, rule, root)
+    elif isinstance(value, list):
+        yield from ["too few items"] * (len(value) < rule.get("minItems", 0))
+        yield from (f for item in value for f in faults(item, rule.get("items", {}), root))
+    else:
+        yield from _scalar_faults(value, rule)
+
+
+def _scalar_faults(value: Any, rule: dict[str, Any]) -> Iterator[str]:
+    if isinstance(value, str) and not re.search(rule.get("pattern", ""), value):
+        yield f"{value!r} does not match"
+    low, high = rule.get("minimum", value), rule.get("maximum", value)
+    if isinstance(value, int) and not low <= value <= high:
+        yield f"{value!r} out of range"
+
+
+def _object_faults(value: Any, rule: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
+    properties = rule.get("properties", {})
+    yield from (f"{key} missing" for key in rule.get("required", []) if key not in value)
+    if not rule.get("minProperties", 0) <= len(value) <= rule.get("maxProperties", 99):
+        yield "number of keys"
+    for key, item in value.items():
+        if key in properties:
+            yield from faults(item, properties[key], root)
+        elif rule.get("additionalProperties") is False:
+            yield f"{key} unknown"
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_configs_fit(path: Path) -> None:
+    rules = schema()
+    assert list(faults(yaml.safe_load(path.read_text(encoding="utf-8")), rules, rules)) == []
+
+
+def test_the_committed_schema_is_fresh() -> None:
+    path = data_folder("configs") / "kernels" / "schema.json"
+    assert path.read_text(encoding="utf-8") == json.dumps(schema(), indent=2) + "\n"
+
+
+def test_every_field_of_the_spec_is_there_with_its_help() -> None:
+    rules = schema()
+    kernel = rules["properties"]["kernels"]["items"]["properties"]
+    names = [name for name in (*FIELDS, *OVERRIDES) if name != "label"]
+    assert set(kernel) == {"name", *names, *GROUPS, "sweep"}
+    for name in names:
+        assert rules["$defs"][name]["description"] == {**FIELDS, **OVERRIDES}[name]
+
+
+def test_every_field_has_the_kind_that_its_name_tells() -> None:
+    """A new field of the spec lands in ``text`` until this module learns of it."""
+    kinds = {name: kind_of(name) for name in HELP}
+    assert [name for name, kind in kinds.items() if kind == "text"] == ["name", "arch", "gpu"]
+    assert [name for name, kind in kinds.items() if kind == "dim"] == ["m", "n", "k"]
+    assert {name for name, kind in kinds.items() if kind == "choice"} == set(CHOICES)
+    assert {name for name, kind in kinds.items() if kind == "dtype"} == {
+        name for name in FIELDS if name.startswith("dtype")
+    }
+    assert set(OVERRIDES) < {name for name, kind in kinds.items() if kind == "number"}
+
+
+def test_groups() -> None:
+    assert {stem: list(names.values()) for stem, names in GROUPS.items()} == {
+        "align": ["align_a", "align_b", "align_c", "align_d"],
+        "tile": ["tile_m", "tile_n", "tile_k"],
+        "warps": ["warps_m", "warps_n"],
+    }
+
+
+RIGHT = [
+    "m: 1",
+    "m: dynamic",
+    "m: dynamic:5",
+    "m: '1'",
+    "k: 0",
+    "stages: 3",
+    "epilogue: 'bias,relu'",
+    "epilogue: []",
+    "epilogue: [bias:row:fp32, relu]",
+    "epilogue: [{bias: {axis: row, dtype: fp32}}]",
+    "tile: {m: 64}",
+    "sweep: {arch: [sm_80, 90]}",
+    "arch: 8.0",
+    "name: 5",
+    "dtype_c: none",
+    "dtype: half",
+]
+WRONG = [
+    "m: 0",
+    "m: -1",
+    "m: 1.5",
+    "m: [1]",
+    "m: dynamic:0",
+    "m: 1e3",
+    "m: NO",
+    "m: 2147483648",
+    "stages: 0",
+    "stages: dynamic",
+    "dtype: none",
+    "dtype: fp61",
+    "layout: qq",
+    "layout_d: x",
+    "epilogue: [rleu]",
+    "epilogue: [{bias: {aixs: row}}]",
+    "epilogue: [{bias: {axis: rows}}]",
+    "epilogue: {bias: {}}",
+    "tile: {}",
+    "tile: {x: 1}",
+    "tile: 64",
+    "sweep: {}",
+    "sweep: {arch: []}",
+    "sweep: {arch: sm_80}",
+    "sweep: {name: [a]}",
+    "label: x",
+    "alpha: 1e-3",
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "right"), [(f, True) for f in RIGHT] + [(f, False) for f in WRONG]
+)
+def test_schema_and_reader_agree(field: str, right: bool, tmp_path: Path) -> None:
+    sizes = {"m": 8, "n": 8, "k": 8}
+    swept = [name for name in sizes if field.startswith(f"{name}:")]
+    rest = ", ".join(f"{name}: {size}" for name, size in sizes.items() if name not in swept)
+    text = f"kernels: [{{{rest}, {field}}}]\n"
+    rules = schema()
+    assert (list(faults(yaml.safe_load(text), rules, rules)) == []) == right
+    path = tmp_path / "k.yaml"
+    path.write_text(text, encoding="utf-8")
+    if right:
+        assert read(path)
+    else:
+        with pytest.raises(SpecFileError):
+            read(path)

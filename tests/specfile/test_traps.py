@@ -1,0 +1,434 @@
+"""Each trap of YAML and of the format, with the whole of its message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DIM = "give a whole number, dynamic, or dynamic:MAX"
+ARCHS = "sm_75, sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_120"
+
+# One kernel on line 2; its extra fields begin at column 28.
+HEAD = "kernels:\n  - { m: 64, n: 64, k: 64,"
+
+VALUES = [
+    # sizes; the value stands at 2:9
+    ("08", "YAML reads this as text, because of the leading zero; write 8"),
+    ("0128", "YAML reads this as text, because of the leading zero; write 128"),
+    ("010", "YAML reads this as octal 8; write 8 or 10"),
+    ("1e3", "a whole number is wanted; write 1000"),
+    ("1e+3", "a whole number is wanted; write 1000"),
+    ("4096.0", "a whole number is wanted; write 4096"),
+    ("1.5", f"not a whole number; {DIM}"),
+    ("1e-3", f"not a whole number; {DIM}"),
+    (".inf", f"not a whole number; {DIM}"),
+    (".nan", f"not a whole number; {DIM}"),
+    ("1e999", f"not a whole number; {DIM}"),
+    ("1e17", f"not a whole number; {DIM}"),
+    ("12:30:00", "YAML reads this as 45000, in base 60; write a plain whole number"),
+    ("1:30", "YAML reads this as 90, in base 60; write a plain whole number"),
+    ("0x40", "write it in decimal: 64"),
+    ("0b100", "write it in decimal: 4"),
+    ("0o17", "write it in decimal: 15"),
+    ("1_024", "write 1024, with nothing between the digits"),
+    ("1 024", "write 1024, with nothing between the digits"),
+    ("4k", f"not a whole number; {DIM}"),
+    ("=", f"not a whole number; {DIM}"),
+    ("2024-01-01", f"not a whole number; {DIM}"),
+    ("\u0661\u0662", f"not a whole number; {DIM}"),
+    ("dyanmic", f"not a whole number (did you mean 'dynamic'?); {DIM}"),
+    ("Dynamic", f"not a whole number (did you mean 'dynamic'?); {DIM}"),
+    ("-1", "too small; the smallest is 1"),
+    ("0", "too small; the smallest is 1"),
+    ("2147483648", "too large; the largest is 2147483647"),
+    ("NO", f"NO is a boolean in YAML; {DIM}"),
+    ("on", f"on is a boolean in YAML; {DIM}"),
+    ("True", f"True is a boolean in YAML; {DIM}"),
+    ("dynamic:0", "too small; the smallest is 1"),
+]
+
+
+@pytest.mark.parametrize(("value", "message"), VALUES)
+def test_size(value: str, message: str, loader: str, problems: Callable[[str], list[str]]) -> None:
+    shown = value.removeprefix("dynamic:")
+    found = problems(f"kernels:\n  - {{m: {value}, n: 64, k: 64}}\n")
+    assert found == [f"2:9: m = {shown}: {message}"]
+
+
+@pytest.mark.parametrize("value", ["~", "null", "Null", "NULL"])
+def test_null(value: str, loader: str, problems: Callable[[str], list[str]]) -> None:
+    found = problems(f"kernels:\n  - {{m: {value}, n: 64, k: 64}}\n")
+    assert found == [f"2:9: m has no value; {DIM}"]
+
+
+def test_value_left_out_points_at_its_key(
+    loader: str, problems: Callable[[str], list[str]]
+) -> None:
+    text = "kernels:\n  - m: 64\n    n:\n    k: 64\n    stages:\n"
+    assert problems(text) == [
+        f"3:5: n has no value; {DIM}",
+        "5:5: stages has no value; give a whole number, or leave the key out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[1]", f"m is a list; {DIM}; for one kernel a value write sweep: {{m: [1]}}"),
+        (
+            "[1, 2, 3, 4, 5]",
+            f"m is a list; {DIM}; for one kernel a value write sweep: {{m: [1, 2, 3, 4, ...]}}",
+        ),
+        ("{a: 1}", f"m is a mapping; {DIM}"),
+        ("{dynamic: 8192}", "m is a mapping; write dynamic:8192, without a space"),
+        ("dynamic:8k", "m = dynamic, maximum = 8k: not a whole number; give a whole number"),
+        (
+            "dynamic:1e3",
+            "m = dynamic, maximum = 1e3: a whole number is wanted; write 1000",
+        ),
+        (f"'{'9' * 5000}'", f"m = {'9' * 37}...: 5000 characters; the most is 200"),
+    ],
+)
+def test_size_of_another_shape(
+    value: str, message: str, loader: str, problems: Callable[[str], list[str]]
+) -> None:
+    assert problems(f"kernels:\n  - {{m: {value}, n: 64, k: 64}}\n") == [f"2:9: {message}"]
+
+
+EXTRAS = [
+    # what follows `k: 64,` and the problems, at columns of line 2
+    (" tile_mm: 64}", ["28: unknown key 'tile_mm' (did you mean 'tile_m'?)"]),
+    (" lable: x}", ["28: unknown key 'lable'; the key is 'name'"]),
+    (" label: x}", ["28: unknown key 'label'; the key is 'name'"]),
+    (
+        " alpha: 1e-3, beta: 1e+0}",  # Y01's own input
+        [
+            (
+                "28: unknown key 'alpha'; it is an argument of the kernel, given at each launch;"
+                " leave it out"
+            ),
+            (
+                "41: unknown key 'beta'; it is an argument of the kernel, given at each launch;"
+                " leave it out"
+            ),
+        ],
+    ),
+    (" tile: {m: 64, x: 1}}", ["42: unknown key 'x' in 'tile'; known: m, n, k"]),
+    (" tile: 64}", ["28: 'tile' wants a mapping: tile: {m: 64, n: 64, k: 64}"]),
+    (" tile: {}}", ["28: 'tile' wants a mapping: tile: {m: 64, n: 64, k: 64}"]),
+    (" tile_m: 64, tile: {m: 32}}", ["47: tile_m is given twice; line 2 gives it already"]),
+    (" sweep: {k: [1, 2]}}", ["36: k is given twice; line 2 gives it already"]),
+    (
+        " sweep: [sm_80]}",
+        ["28: 'sweep' wants fields with lists: sweep: {arch: [sm_80, sm_90]}"],
+    ),
+    (
+        " sweep: {arch: sm_80}}",
+        ["36: a swept field wants a list of values: arch: [.., ..]"],
+    ),
+    (" sweep: {arch: []}}", ["36: a swept field wants a list of values: arch: [.., ..]"]),
+    (" sweep: {acrh: [sm_80]}}", ["36: unknown key 'acrh' (did you mean 'arch'?)"]),
+    (
+        " sweep: {tile: [64]}}",
+        ["36: 'tile' is a group; sweep its fields: tile_m, tile_n, tile_k"],
+    ),
+    (
+        " sweep: {name: [a]}}",
+        ["36: a name cannot be swept; the swept values tell kernels apart"],
+    ),
+    (" sweep: {arch: [sm_80, sm_80]}}", ["50: arch is swept over sm_80 twice; give it once"]),
+    (
+        " dtype: fp61}",
+        ["35: unknown dtype 'fp61'; known: fp16, bf16, fp32 (did you mean 'fp16'?)"],
+    ),
+    (
+        " dtype: fp32}",
+        ["35: dtype_a = fp32: no kernel family multiplies fp32 operands; give fp16 or bf16"],
+    ),
+    (
+        " dtype_b: bf16}",
+        [
+            (
+                "37: dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one"
+                " type; give both the same"
+            )
+        ],
+    ),
+    (
+        " dtype_c: null}",
+        ["37: dtype_c has no value; give a type such as fp16, or none, or leave the key out"],
+    ),
+    (" layout: qq}", ["36: layout = qq: unknown; A's letter then B's: nn, nt, tn or tt"]),
+    (" layout: no}", ["36: layout = no: no is a boolean in YAML; give one of its words"]),
+    (" lda: 63}", ["33: lda = 63: too small; the smallest is 64"]),
+    (" ldc: 64}", ["33: ldc = 64: the kernel has no C; give dtype_c or leave ldc out"]),
+    (" align_a: 3}", ["37: align_a = 3: give a power of two from 2 to 4096 (bytes)"]),
+    (" align: {a: 3}}", ["39: align_a = 3: give a power of two from 2 to 4096 (bytes)"]),
+    (" stages: 0}", ["36: stages = 0: too small; the smallest is 1"]),
+    (" batch: 0}", ["35: batch = 0: too small; the smallest is 1"]),
+    (
+        " arch: sm_81}",
+        [f"34: arch = sm_81: no facts for sm_81; known: {ARCHS} (did you mean 'sm_89'?)"],
+    ),
+    (
+        " arch: ampere}",
+        [f"34: arch = ampere: not an architecture; known: {ARCHS}"],
+    ),
+    (
+        " arch: [sm_80, sm_90]}",
+        [
+            (
+                "34: arch is a list; give a word; for one kernel a value write sweep:"
+                " {arch: [sm_80, sm_90]}"
+            )
+        ],
+    ),
+    (
+        " gpu: 4090}",
+        [
+            (
+                "33: gpu = 4090: not a known sm_80 GPU; known: A100 SXM 80 GB, A100 PCIe 40 GB,"
+                " A30; or give sms: COUNT"
+            )
+        ],
+    ),
+    (" name: NO}", ["34: name = NO: NO is a boolean in YAML; quote it: 'NO'"]),
+    (" name: }", ["28: name has no value; give a word, or leave the key out"]),
+    (" name: ''}", ["34: name has no value; give a word, or leave the key out"]),
+    (
+        ' name: "a\\nb"}',
+        ["34: name holds a line break or a control character; give one plain line"],
+    ),
+    (
+        ' name: "\\e[31m"}',
+        ["34: name holds a line break or a control character; give one plain line"],
+    ),
+    (
+        ' dtype: "\\e[31m"}',
+        ["35: unknown dtype '\\x1b[31m'; known: fp16, bf16, fp32"],
+    ),
+    (
+        " epilogue: [rleu]}",
+        ["39: unknown epilogue step 'rleu'; known: bias, relu (did you mean 'relu'?)"],
+    ),
+    (" epilogue: none}", ["38: epilogue = none: for no steps write []"]),
+    (
+        " epilogue: {bias: {}, relu: {}}}",
+        [
+            (
+                "38: epilogue is a mapping; steps run in order, so give a list of steps, such as"
+                " [bias, relu]"
+            )
+        ],
+    ),
+    (
+        " epilogue: [{bias: {axis: rows}}]}",
+        ["53: axis = rows: row or column (did you mean 'row'?)"],
+    ),
+    (
+        " epilogue: [{bias: {dtype: fp23}}]}",
+        ["54: unknown dtype 'fp23'; known: fp16, bf16, fp32 (did you mean 'fp32'?)"],
+    ),
+    (
+        " epilogue: [{bias: {aixs: row}}]}",
+        ["47: unknown option 'aixs' of 'bias' (did you mean 'axis'?); known: axis, dtype"],
+    ),
+    (
+        " epilogue: [{relu: {dtype: fp32}}]}",
+        ["54: epilogue step 'relu' does not take 'fp32'; options it takes: none"],
+    ),
+    (
+        " epilogue: [{bias: {}, relu: {}}]}",
+        ["39: one step an item: write [bias, relu] or [{bias: {axis: row}}, relu]"],
+    ),
+    (" epilogue: [{bias: }]}", ["40: step 'bias' has no options; write just bias"]),
+    (
+        " epilogue: [{bias: row}]}",
+        ["46: options of 'bias' are a mapping: {axis: row, dtype: fp32}"],
+    ),
+    (
+        " epilogue: [[bias]]}",
+        ["39: an epilogue step is a list; give a step: bias, relu"],
+    ),
+    (" epilogue: 'bias,,relu'}", ["38: an epilogue step is empty; known: bias, relu"]),
+    (
+        " <<: {dtype: fp16}}",
+        ["28: merge keys (<<) are not read; put what kernels share under 'defaults'"],
+    ),
+    (" ? [a] : b}", ["30: a key must be one word; quote it if it holds '[' or '{'"]),
+    (" dtype: !!str fp16}", ["35: tag '!!str' is not read; leave it out"]),
+    (" dtype: !!python/object:os.system fp16}", None),
+    (" stages: *q}", ["36: alias '*q' has no anchor '&q' before it"]),
+]
+
+
+@pytest.mark.parametrize(("extra", "messages"), EXTRAS)
+def test_field(
+    extra: str,
+    messages: list[str] | None,
+    loader: str,
+    problems: Callable[[str], list[str]],
+) -> None:
+    found = problems(HEAD + extra + "\n")
+    if messages is None:
+        messages = ["35: tag '!!python/object:os.system' is not read; leave it out"]
+    assert found == [f"2:{message}" for message in messages]
+
+
+WHOLE = [
+    ("", [" the file is empty; give a list of kernels under 'kernels:'"]),
+    ("# nothing\n", [" the file is empty; give a list of kernels under 'kernels:'"]),
+    ("---\n", [" the file is empty; give a list of kernels under 'kernels:'"]),
+    ("{}\n", ["1:1: 'kernels' is missing; there is nothing to generate"]),
+    ("kernels:\n", ["1:1: 'kernels' is empty; there is nothing to generate"]),
+    ("kernels: []\n", ["1:1: 'kernels' is empty; there is nothing to generate"]),
+    (
+        "kernels: {a: {m: 1}}\n",
+        ["1:1: 'kernels' is a mapping; write a list, each kernel beginning with '- '"],
+    ),
+    ("- m: 1\n", ["1:1: the list of kernels stands under a key: 'kernels:'"]),
+    ("hello\n", ["1:1: this is no kernel file; give 'kernels:' and a list"]),
+    (
+        "kernels:\n  - 5\n  - {}\n  -\n  - [1]\n",
+        [
+            "2:5: '5' is no kernel; give a mapping such as {m: 1024, n: 1024, k: 1024}",
+            (
+                "3:5: an empty mapping is no kernel; give a mapping such as"
+                " {m: 1024, n: 1024, k: 1024}"
+            ),
+            "4:4: an empty item is no kernel; give a mapping such as {m: 1024, n: 1024, k: 1024}",
+            "5:5: a list is no kernel; give a mapping such as {m: 1024, n: 1024, k: 1024}",
+        ],
+    ),
+    ("kernls: []\n", ["1:1: unknown key 'kernls' (did you mean 'kernels'?)"]),
+    (
+        "m: 64\nn: 64\n",
+        [
+            "1:1: unknown key 'm'; fields stand in 'defaults' or in a kernel of 'kernels'",
+            "2:1: unknown key 'n'; fields stand in 'defaults' or in a kernel of 'kernels'",
+        ],
+    ),
+    (
+        "defaults: 5\nkernels: [{m: 1, n: 1, k: 1}]\n",
+        ["1:1: 'defaults' wants a mapping, such as {dtype: fp16, layout: nt}"],
+    ),
+    (
+        "defaults: {name: x}\nkernels: [{m: 1, n: 1, k: 1}]\n",
+        ["1:12: a name belongs to one kernel, not to 'defaults'"],
+    ),
+    (
+        "kernels: [{m: 1}, {n: 1, k: 1}, {name: x}]\n",
+        [
+            f"1:11: n and k are missing; {DIM}",
+            f"1:19: m is missing; {DIM}",
+            f"1:33: m, n and k are missing; {DIM}",
+        ],
+    ),
+    (
+        "kernels: [{m: 1, n: 1, k: 1}]\n---\nkernels: []\n",
+        ["2:1: a second document begins; a file holds one, so drop the '---'"],
+    ),
+    (
+        "kernels:\n  - {m: 1, n: 1, k: 1}\n  - {k: 1, n: 1, m: 1}\n",
+        [
+            (
+                "3:5: line 2 asks for the same kernel already; give this one another name, or leave"
+                " it out"
+            )
+        ],
+    ),
+    (
+        "kernels:\n  - m: 1\n    n: 1\n    k: 1\n    x: &a [*a]\n",
+        ["5:12: alias '*a' stands inside its own anchor"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "messages"), WHOLE)
+def test_file(
+    text: str, messages: list[str], loader: str, problems: Callable[[str], list[str]]
+) -> None:
+    assert [found.removeprefix("k.yaml:") for found in problems(text)] == messages
+
+
+def test_y04_duplicate_key_names_key_and_both_lines(
+    loader: str, problems: Callable[[str], list[str]]
+) -> None:
+    text = "kernels:\n  - m: 128\n    n: 64\n    k: 64\n    m: 64\n"
+    assert problems(text) == ["5:5: duplicate key 'm'; line 2 gives it already"]
+
+
+def test_y04_duplicate_key_at_every_level(
+    loader: str, problems: Callable[[str], list[str]]
+) -> None:
+    text = (
+        "kernels: [{m: 1, n: 1, k: 1, tile: {m: 64, m: 32},"
+        " epilogue: [{bias: {axis: row, axis: column}}], sweep: {arch: [sm_80], arch: [sm_90]}}]\n"
+        "kernels: []\n"
+    )
+    assert [found.split(": ", 1)[1] for found in problems(text)] == [
+        "duplicate key 'm'; line 1 gives it already",
+        "duplicate key 'axis'; line 1 gives it already",
+        "duplicate key 'arch'; line 1 gives it already",
+        "duplicate key 'kernels'; line 1 gives it already",
+    ]
+
+
+def test_y04_quoted_twin_of_a_key(loader: str, problems: Callable[[str], list[str]]) -> None:
+    assert problems("kernels: [{m: 1, n: 1, k: 1, 'm': 2}]\n") == [
+        "1:30: duplicate key 'm'; line 1 gives it already"
+    ]
+
+
+SYNTAX = [
+    # libyaml's place; the pure parser may point elsewhere
+    ("kernels:\n\t- {m: 1}\n", "2:1: a tab cannot indent YAML; use spaces"),
+    (
+        "kernels:\n  - {m: dynamic: 5, n: 1, k: 1}\n",
+        "2:5: this bracket is not closed with '}', or a comma is missing",
+    ),
+    (
+        "kernels:\n  - m: dynamic: 8192\n",
+        "2:15: a second ': ' in one value; quote the value, or start a new line",
+    ),
+    (
+        "kernels: [{m: 1, n: 1, k: 1}\n",
+        "1:10: this bracket is not closed with ']', or a comma is missing",
+    ),
+    ("kernels: [{name: 'x}]\n", "1:18: this quote is never closed"),
+    ("kernels: @x\n", "1:10: a value cannot start with this character; quote it"),
+    (
+        "kernels:\n  - m: 1\n   n: 2\n",
+        "3:4: this line does not fit the block above; check its indentation, '- ' and ': '",
+    ),
+    (
+        "kernels:\n- m: 1\n n: 2\n",
+        "3:2: this line does not fit the block above; check its indentation, '- ' and ': '",
+    ),
+    ("kernels: []]\n", "1:12: this bracket closes nothing"),
+    ("a: - b\n", "1:4: a '- ' list begins here; start it on its own line"),
+    (
+        'a: "\\q"\n',
+        "1:5: this is no escape of a double-quoted text; write '\\\\', or use single quotes",
+    ),
+    ("{a: 1}}\n", "1:7: this bracket closes nothing"),
+    ("{a: 1} b\n", "1:8: the document ended before this; one mapping is the whole file"),
+    ("a: b\x07\n", "1:5: control character U+0007; YAML text cannot hold it"),
+    ("a: b\n\u2028 \x00", "3:2: control character U+0000; YAML text cannot hold it"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), SYNTAX)
+def test_malformed(
+    text: str, message: str, loader: str, problems: Callable[[str], list[str]]
+) -> None:
+    found = problems(text)
+    if loader == "libyaml":
+        assert found == [message]
+    else:
+        assert len(found) == 1
+        assert found[0].split(": ", 1)[0].replace(":", "").isdigit()
