@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deepgemm_codegen.bodies import MmaSync
 from deepgemm_codegen.render import render_kernel
 from tests.harness.support import FAULTS
 
@@ -42,6 +43,7 @@ def wider_copies(vector_bytes: int) -> Fault:
 
     def change(plan: KernelPlan, _: str) -> str:
         body = plan.body
+        assert isinstance(body, MmaSync)
         return render_kernel(
             replace(
                 plan,

@@ -6,6 +6,7 @@ finding; the faults planted here are vectors that the promise does not cover.
 
 from __future__ import annotations
 
+from deepgemm_codegen.bodies import MmaSync
 from deepgemm_codegen.spec import GemmSpec
 from tests.cases import planted as faults
 from tests.cases.planted import planted
@@ -36,7 +37,9 @@ def test_a05_a_multiple_of_four_but_not_of_eight() -> None:
 def test_a06_two_byte_alignment_takes_no_asynchronous_copy() -> None:
     """Fault seen: asynchronous copies of four bytes from an address that is even and no more."""
     text = "m=64 n=64 k=63 lda=63 align_a=2 align_b=2 arch=sm_80"
-    assert plan_of(text).body.a.mechanism == "registers"
+    body = plan_of(text).body
+    assert isinstance(body, MmaSync)
+    assert body.a.mechanism == "registers"
     assert_right(text)
 
 
