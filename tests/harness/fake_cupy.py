@@ -97,7 +97,7 @@ class FakeCupy:
             Device=lambda: SimpleNamespace(
                 id=0,
                 compute_capability=self.arch,
-                attributes={"MaxSharedMemoryPerBlockOptin": 101376},
+                attributes={"MaxSharedMemoryPerBlockOptin": 101376, "MultiProcessorCount": 108},
             ),
             get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
         )
