@@ -140,7 +140,7 @@ class Wgmma:
         consumers: consumer warpgroups.
         stages: ring slots in shared memory.
         cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
-            blocks along n share A's.
+            blocks along n share A's. At most one of them is more than 1.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
             computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.

@@ -262,8 +262,7 @@ def _blocks_c(plan: KernelPlan) -> str:
     """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
     factors = [plan.m.count_symbol, plan.n.count_symbol]
     if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
-        along = ((plan.m, "CLUSTER_M"), (plan.n, "CLUSTER_N"))
-        factors = [f"(({e.count_symbol} + {c} - 1) / {c} * {c})" for e, c in along]
+        factors = ["clusters_m", "clusters_n", "CLUSTER"]
     if plan.batch > 1:
         factors.append(str(plan.batch))
     return " * ".join(factors)

@@ -71,7 +71,7 @@ _Letter = Literal["a", "b"]
 
 
 def _extents(
-    spec: GemmSpec, tile_m: int, tile_n: int, tile_k: int
+    spec: GemmSpec, tile_m: int, tile_n: int, tile_k: int, cluster_m: int = 1, cluster_n: int = 1
 ) -> tuple[Extent, Extent, Extent]:
     """m, n and k in the plan's roles."""
     rows, columns = ("M", spec.m), ("N", spec.n)

@@ -38,6 +38,7 @@ enum : int {
     STAGES = 4,
     CLUSTER_M = 2,
     CLUSTER_N = 1,
+    CLUSTER = CLUSTER_M * CLUSTER_N,
     RASTER_GROUP = 8,
     D_VECTOR = 2,
     PRODUCER_REGISTERS = 40,
@@ -208,10 +209,10 @@ __device__ __forceinline__ void mbarrier_arrive_at(u32 barrier, int rank)
 
 // One copy engine command: a box of global memory to the same place of every block of the cluster;
 // its bytes count at each one's barrier.
-__device__ __forceinline__ void tma_multicast(u32 target, const TensorMap* map, int inner, int outer,
-                                              u32 barrier)
+__device__ __forceinline__ void tma_multicast(u32 target, const TensorMap* map, int inner,
+                                              int outer, u32 barrier)
 {
-    const unsigned short blocks = (1 << CLUSTER_M * CLUSTER_N) - 1;
+    const unsigned short blocks = (1 << CLUSTER) - 1;
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
                  ".multicast::cluster [%0], [%1, { %2, %3 }], [%4], %5;"
                  : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier), "h"(blocks)
@@ -278,7 +279,7 @@ __device__ __forceinline__ void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -293,7 +294,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     if (threadIdx.x == 0) {
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(full + slot * 8, 1);
-            mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER_M * CLUSTER_N);
+            mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
         }
         fence_mbarrier_init();
     }
@@ -320,7 +321,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
         if (threadIdx.x != 0) return;
         int slot = 0;
         u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
-        for (int tile = blockIdx.x / (CLUSTER_M * CLUSTER_N); tile < tiles; tile += gridDim.x / (CLUSTER_M * CLUSTER_N)) {
+        for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
             int m0, n0;
             place(tile, m0, n0);
             for (int slice = 0; slice < slices_to_sum; ++slice) {
@@ -351,7 +352,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
-    for (int tile = blockIdx.x / (CLUSTER_M * CLUSTER_N); tile < tiles; tile += gridDim.x / (CLUSTER_M * CLUSTER_N)) {
+    for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
         int m0, n0;
         place(tile, m0, n0);
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
@@ -374,7 +375,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
             wgmma_commit();
             if (slice > 0) {
                 wgmma_wait<1>();  // the slice before is summed, its slot is free
-                if (thread < CLUSTER_M * CLUSTER_N) mbarrier_arrive_at(empty + previous * 8, thread);
+                if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);
             }
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
@@ -383,7 +384,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
         wgmma_wait<0>();
         pin(acc);
         if (slices_to_sum > 0)
-            if (thread < CLUSTER_M * CLUSTER_N) mbarrier_arrive_at(empty + previous * 8, thread);
+            if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);
 
         // -- epilogue: D's tile in 128-byte panels of shared memory, from where TMA writes it --
         if (thread == 0)
@@ -469,7 +470,9 @@ extern "C" int gemm_fp16_nt_1408x1400x512_sm_90a_658d3871_launch(
     if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
     if (b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
     if (d == nullptr) return cudaErrorInvalidValue;
-    const i64 blocks = i64{1} * TILES_M * TILES_N;
+    const i64 clusters_m = (i64{ TILES_M } + CLUSTER_M - 1) / CLUSTER_M;
+    const i64 clusters_n = (i64{ TILES_N } + CLUSTER_N - 1) / CLUSTER_N;
+    const i64 blocks = i64{1} * clusters_m * clusters_n * CLUSTER;
     int device = 0;
     int sms = 0;
     int failed = cudaGetDevice(&device);
@@ -490,7 +493,7 @@ extern "C" int gemm_fp16_nt_1408x1400x512_sm_90a_658d3871_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nt_1408x1400x512_sm_90a_658d3871, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_nt_1408x1400x512_sm_90a_658d3871<<<static_cast<unsigned>(blocks < sms ? blocks : sms), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_nt_1408x1400x512_sm_90a_658d3871<<<static_cast<unsigned>(blocks < sms ? blocks : sms / CLUSTER * CLUSTER), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, map_d, alpha);
     return cudaGetLastError();
 }
