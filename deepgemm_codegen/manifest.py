@@ -67,11 +67,11 @@ def record(plan: KernelPlan, source: str) -> str:
     return json.dumps(fields, indent=2)
 
 
-def manifest_text(records: Iterable[tuple[str, str]]) -> str:
-    """The whole manifest from (name, record) pairs, in the order of the names."""
-    ordered = (textwrap.indent(text, "    ") for _, text in sorted(records))
+def manifest_text(records: Iterable[str]) -> str:
+    """The whole manifest from the records, in their order."""
+    indented = (textwrap.indent(text, "    ") for text in records)
     head = f'{{\n  "format": "{FORMAT}",\n  {_OURS}{__version__}",\n  "kernels": [\n'
-    return head + ",\n".join(ordered) + "\n  ]\n}\n"
+    return head + ",\n".join(indented) + "\n  ]\n}\n"
 
 
 def listed_files(folder: str) -> frozenset[str]:

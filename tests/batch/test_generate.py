@@ -126,11 +126,11 @@ def test_y07_bytes_do_not_depend_on_the_hash_seed_the_order_or_the_jobs(tmp_path
 
 def test_a_failure_in_another_process_is_that_kernels_alone(tmp_path: Path) -> None:
     bad = SpecEntry(GemmSpec.from_fields({"m": 1, "n": 1, "k": 1, "arch": "sm_999"}), "k.yaml", 3)
-    report = generate([entry(1), bad, entry(2)], "out", jobs=2)
+    report = generate([bad, *map(entry, range(1, 40))], "out", jobs=2)
     assert [outcome.where for outcome in report.failures] == ["k.yaml:3"]
     assert report.failures[0].message.startswith("arch = sm_999: no facts for sm_999; known: ")
     assert report.exit_code == 2
-    assert len(files(tmp_path / "out")) == 3
+    assert len(files(tmp_path / "out")) == 40
 
 
 @pytest.mark.parametrize("labels", [("a/b", "a_b"), ("a_b", "a/b"), ("Gemm", "gemm")])
@@ -359,6 +359,8 @@ def with_reduce(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
 def test_further_kernels_of_a_program(tmp_path: Path, fake: Fake) -> None:
     fake(with_reduce)
     assert len(generate(some(1), "out").named("new")) == 3
+    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))
+    assert [kernel["name"][-7:] == "_reduce" for kernel in manifest["kernels"]] == [False, True]
     assert generate(some(1), "out", check=True).exit_code == 0
     fake(failing(1))
     assert generate(some(1), "out", check=True).named("orphan") == []
@@ -374,6 +376,17 @@ def test_half_a_program_is_not_in_the_manifest(tmp_path: Path, fake: Fake) -> No
     assert report.exit_code == 2
     listed = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))["kernels"]
     assert [kernel["name"][:6] for kernel in listed] == ["k00002"]
+
+
+def test_two_kernels_of_one_name_are_our_fault(fake: Fake) -> None:
+    fake(lambda spec: fake_make(spec) * 2)
+    assert generate(some(1), "out").exit_code == 70
+
+
+def test_a_program_of_no_kernels_is_our_fault(fake: Fake) -> None:
+    fake(lambda _: [])
+    report = generate(some(1), "out")
+    assert (report.exit_code, len(report.failures)) == (70, 1)
 
 
 @pytest.mark.parametrize("name", ["other", "", "../up"])

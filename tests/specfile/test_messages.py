@@ -124,6 +124,28 @@ kernels:
     assert [problem.line for problem in error.problems] == [5, 6, 7, 8, 9, 10]
 
 
+@pytest.mark.parametrize(
+    ("fields", "column"),
+    [
+        ("dtype: fp61, dtype_a: bf16", 47),
+        ("dtype: fp61, dtype_c: bf16, ldc: 8", 47),
+        ("dtype_c: fp61, ldc: 8", 49),
+        ("dtype: fp32, align_d: 2", 47),
+        ("arch: sm_81, gpu: H100", 46),
+        ("layout: qq, lda: 8", 48),
+    ],
+)
+def test_what_follows_from_a_fault_is_not_told(fields: str, column: int, entries: Entries) -> None:
+    error = failure(entries, f"kernels: [{{m: 8, n: 8, k: 9, batch: 2, {fields}}}]\n")
+    assert [problem.column for problem in error.problems] == [column]
+
+
+def test_places_behind_a_byte_order_mark(loader: str, entries: Entries) -> None:
+    error = failure(entries, "\ufeffkernls: 1\n")
+    assert str(error).splitlines()[0].startswith("k.yaml:1:1: unknown key 'kernls'")
+    assert str(error).splitlines()[1:] == ["    1 | kernls: 1", "      | ~~~~~^"]
+
+
 def test_an_invalid_value_is_not_called_missing(entries: Entries) -> None:
     error = failure(entries, "kernels: [{m: x, n: 1, k: 1}]\n")
     assert len(error.problems) == 1
