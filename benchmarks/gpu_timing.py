@@ -41,7 +41,9 @@ def sets_for(bytes_per_set: int) -> int:
     return max(1, -(-ROTATE_BYTES // max(bytes_per_set, 1)))
 
 
-def interleaved(sides: Sequence[Callable[[int], None]], sets: int) -> list[Timing]:
+def interleaved(
+    sides: Sequence[Callable[[int], None]], sets: int, warm_seconds: float = WARM_SECONDS
+) -> list[Timing]:
     """Times all sides in one run; ``side(i)`` launches once on input set i."""
     launches = max(LAUNCHES, sets)
     graphs = []
@@ -58,7 +60,7 @@ def interleaved(sides: Sequence[Callable[[int], None]], sets: int) -> list[Timin
             for index in range(launches):
                 side(index % sets)
         graphs.append(graph)
-        end = time.perf_counter() + WARM_SECONDS
+        end = time.perf_counter() + warm_seconds
         while time.perf_counter() < end:
             graph.replay()
             torch.cuda.synchronize()

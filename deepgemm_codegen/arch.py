@@ -14,7 +14,7 @@ from typing import Any
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.resources import data_folder
 
-__all__ = ["Arch", "Gpu", "known_architectures", "load_arch", "parse_arch"]
+__all__ = ["Arch", "Gpu", "canonical_arch", "known_architectures", "load_arch", "parse_arch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class Arch:
         cp_async: whether global memory is copied to shared memory asynchronously.
         mma_flops_per_clock: FLOP a multiprocessor does a clock through mma.sync, fp16 in,
             fp32 sums.
+        l2_bytes_per_clock: bytes a clock that the L2 sustains to each multiprocessor when all
+            of them read.
         min_ptx: oldest PTX version of the target, (major, minor).
         note: a line for people when they ask for this target, or empty.
     """
@@ -76,6 +78,7 @@ class Arch:
     dtypes: tuple[str, ...]
     cp_async: bool
     mma_flops_per_clock: int
+    l2_bytes_per_clock: int
     min_ptx: tuple[int, int]
     note: str = ""
 
@@ -100,6 +103,12 @@ def parse_arch(text: str) -> tuple[int, str]:
         )
     whole, major, minor, suffix = match.groups()
     return (int(whole) if whole else int(major) * 10 + int(minor)), suffix
+
+
+def canonical_arch(text: str) -> str:
+    """``sm_90a`` for every spelling that `parse_arch` takes, so that equal specs compare equal."""
+    number, suffix = parse_arch(text)
+    return f"sm_{number}{suffix}"
 
 
 @cache
@@ -169,6 +178,7 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         dtypes=tuple(facts["dtypes"]),
         cp_async=facts["cp_async"],
         mma_flops_per_clock=facts["mma_flops_per_clock"],
+        l2_bytes_per_clock=facts["l2_bytes_per_clock"],
         min_ptx=tuple(facts["min_ptx"]),
         note="; ".join(notes),
     )

@@ -69,6 +69,15 @@ DTYPES: dict[str, DType] = {t.name: t for t in (FP16, BF16, FP32)}
 _BY_ALIAS = {alias: t for t in DTYPES.values() for alias in (t.name, *t.aliases)}
 
 
+_FIRST_ARCH: dict[str, str] = {
+    **dict.fromkeys(("fp8", "e4m3", "e5m2", "fp8_e4m3", "fp8_e5m2"), "sm_89"),
+    **dict.fromkeys(("int8", "uint8", "s8", "u8", "int4"), "sm_75"),
+    **dict.fromkeys(("tf32", "fp64", "f64", "double"), "sm_80"),
+    **dict.fromkeys(("fp4", "fp6", "mxfp8", "mxfp4", "nvfp4"), "sm_100"),
+}
+"""Types that tensor cores multiply and no kernel family does yet, with the first architecture."""
+
+
 def parse_dtype(text: str) -> DType:
     """The type with that name or alias, case-insensitive.
 
@@ -78,5 +87,11 @@ def parse_dtype(text: str) -> DType:
     found = _BY_ALIAS.get(text.lower())
     if found is None:
         known = ", ".join(DTYPES)
+        first = _FIRST_ARCH.get(text.lower())
+        if first is not None:
+            raise InputError(
+                f"dtype '{text}' is not built yet (its tensor cores exist from {first} on);"
+                f" known: {known}"
+            )
         raise InputError(f"unknown dtype '{text}'; known: {known}{nearest(text, list(_BY_ALIAS))}")
     return found

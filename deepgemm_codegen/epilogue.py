@@ -49,9 +49,7 @@ class StepKind:
         return self.accesses != ("none",)
 
 
-def _bias(
-    x: np.ndarray[Any, Any], operand: np.ndarray[Any, Any] | None
-) -> np.ndarray[Any, Any]:
+def _bias(x: np.ndarray[Any, Any], operand: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     result: np.ndarray[Any, Any] = x + operand
     return result
 

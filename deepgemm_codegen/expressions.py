@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CeilDiv", "Expression", "Number", "Product", "Variable", "ceildiv", "times"]
+__all__ = ["CeilDiv", "Expression", "Minimum", "Number", "Product", "Variable", "ceildiv", "times"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,22 @@ class Product:
         return f"{self.left} * {self.right}"
 
 
-Expression = Number | Variable | CeilDiv | Product
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """The smaller of two expressions."""
+
+    left: Expression
+    right: Expression
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """min(left, right)."""
+        return min(self.left.evaluate(values), self.right.evaluate(values))
+
+    def __str__(self) -> str:
+        return f"min({self.left}, {self.right})"
+
+
+Expression = Number | Variable | CeilDiv | Product | Minimum
 
 
 def ceildiv(value: Expression, divisor: int) -> Expression:

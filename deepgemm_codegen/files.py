@@ -8,10 +8,15 @@ import os
 import re
 import stat
 import sys
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError, InputError
 
-__all__ = ["atomic_write"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["atomic_write", "cache_folder"]
 
 # What the user typed wrongly (exit code 2); any other cause is the machine's (exit code 3).
 _INPUT_CAUSES: dict[int, tuple[str, str]] = {
@@ -55,6 +60,23 @@ def atomic_write(path: str | os.PathLike[str], data: str | bytes) -> None:
         raise InputError(f"cannot write {shown!r}: {error}; choose another name") from error
     except OSError as error:
         raise _explained(shown, error) from error
+
+
+def cache_folder(env: Mapping[str, str] | None = None) -> Path | None:
+    """The folder ``DGEMM_CACHE_DIR`` names, or the user's own; None where there is no place."""
+    from pathlib import Path  # noqa: PLC0415
+
+    named = (os.environ if env is None else env).get("DGEMM_CACHE_DIR", "")
+    if named:
+        return Path(named).absolute()
+    from platformdirs import user_cache_path  # noqa: PLC0415  not needed where one is named
+
+    try:
+        folder = user_cache_path("deepgemm_codegen", appauthor=False)
+    except (OSError, KeyError, RuntimeError):  # no home, no password entry
+        return None
+    # Without a home the path starts with a literal "~": that would be the working directory.
+    return folder if folder.is_absolute() else None
 
 
 def _explained(path: str, error: OSError) -> CodegenError:

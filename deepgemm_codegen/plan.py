@@ -13,17 +13,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Wgmma
 from deepgemm_codegen.epilogue import EpilogueStep
-from deepgemm_codegen.expressions import Expression, Number, Variable, ceildiv, times
-from deepgemm_codegen.signature import Parameter, parameters
+from deepgemm_codegen.expressions import Expression, Minimum, Number, Variable, ceildiv, times
+from deepgemm_codegen.signature import Parameter, kernel_parameters, parameters
 from deepgemm_codegen.spec import GemmSpec
-from deepgemm_codegen.tiles import WARP, Extent, Operand, Output
+from deepgemm_codegen.tiles import Extent, Output
+from deepgemm_codegen.tma import TensorMap
 
-__all__ = ["Decision", "Grid", "KernelPlan", "MmaSync", "Program"]
-
-FRAGMENT_K = 16
-"""Elements of k that one set of ldmatrix fragments covers, on every architecture."""
-
+__all__ = [
+    "FRAGMENT_K",
+    "Decision",
+    "Grid",
+    "KernelPlan",
+    "MmaSync",
+    "Persistent",
+    "Program",
+    "Wgmma",
+]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -45,104 +52,6 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class MmaSync:
-    """A block tile computed by ``mma.sync`` from shared memory, fed by a ring of stages.
-
-    Attributes:
-        tile_m, tile_n, tile_k: elements of the block tile.
-        warps_m, warps_n: warps along m and n.
-        mma_m, mma_n, mma_k: instruction shape.
-        stages: ring slots in shared memory; prefetch depth is one less.
-        min_blocks: resident blocks a multiprocessor that the register cap allows for.
-        a, b: the operands by role.
-    """
-
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    warps_m: int
-    warps_n: int
-    mma_m: int
-    mma_n: int
-    mma_k: int
-    stages: int
-    min_blocks: int
-    a: Operand
-    b: Operand
-
-    @property
-    def template(self) -> str:
-        """Path of the template below ``templates/``."""
-        return "kernels/mma_sync.cu.j2"
-
-    @property
-    def operands(self) -> tuple[Operand, Operand]:
-        """Both operands, A first."""
-        return (self.a, self.b)
-
-    @property
-    def any_in_flight(self) -> bool:
-        """Whether any operand is copied by cp.async."""
-        return self.a.in_flight or self.b.in_flight
-
-    @property
-    def operands_in_registers(self) -> tuple[Operand, ...]:
-        """The operands that pass through registers on their way to shared memory."""
-        return tuple(operand for operand in self.operands if not operand.in_flight)
-
-    @property
-    def threads(self) -> int:
-        """Threads of the block."""
-        return WARP * self.warps_m * self.warps_n
-
-    @property
-    def warp_m(self) -> int:
-        """Rows of the warp tile."""
-        return self.tile_m // self.warps_m
-
-    @property
-    def warp_n(self) -> int:
-        """Columns of the warp tile."""
-        return self.tile_n // self.warps_n
-
-    @property
-    def steps(self) -> int:
-        """Fragment sets along k in one stage."""
-        return self.tile_k // FRAGMENT_K
-
-    @property
-    def mmas_per_step(self) -> int:
-        """mma instructions along k in one fragment set: 1, or 2 where mma_k is 8."""
-        return FRAGMENT_K // self.mma_k
-
-    @property
-    def b_pairs(self) -> bool:
-        """Whether one ldmatrix.x4 loads two of B's fragments (else .x2 loads one)."""
-        return (self.warp_n // self.mma_n) % 2 == 0
-
-    @property
-    def stage_bytes(self) -> int:
-        """Bytes of one ring slot."""
-        return self.a.bytes + self.b.bytes
-
-    @property
-    def slab_bytes(self) -> int:
-        """Bytes of one warp's epilogue slab: mma_m rows of fp32."""
-        return self.mma_m * self.warp_n * 4
-
-    @property
-    def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block."""
-        slabs = self.warps_m * self.warps_n * self.slab_bytes
-        return max(self.stages * self.stage_bytes, slabs)
-
-    @property
-    def accumulators(self) -> int:
-        """fp32 accumulators a thread holds."""
-        return self.warp_m * self.warp_n // WARP
-
-
-@dataclass(frozen=True, slots=True)
 class Grid:
     """One block a tile, tiles in groups of rows so that neighbours in time share operands.
 
@@ -151,6 +60,33 @@ class Grid:
     """
 
     raster_group: int
+
+    def tile_of(self, block: int, tiles_m: int, tiles_n: int) -> tuple[int, int, int]:
+        """(batch, tile row, tile column) that a block computes; what the templates print.
+
+        Batches follow each other. In one, a group of `raster_group` tile rows (the last one may
+        be lower) is walked down its first column, then down the next.
+        """
+        batch, block = divmod(block, tiles_m * tiles_n)
+        group, within = divmod(block, self.raster_group * tiles_n)
+        height = min(self.raster_group, tiles_m - group * self.raster_group)
+        column, row = divmod(within, height)
+        return batch, group * self.raster_group + row, column
+
+    def block_of(self, batch: int, tile_m: int, tile_n: int, tiles_m: int, tiles_n: int) -> int:
+        """The block that computes a tile: the inverse of `tile_of`."""
+        group, row = divmod(tile_m, self.raster_group)
+        height = min(self.raster_group, tiles_m - group * self.raster_group)
+        within = tile_n * height + row
+        return batch * tiles_m * tiles_n + group * self.raster_group * tiles_n + within
+
+
+@dataclass(frozen=True, slots=True)
+class Persistent(Grid):
+    """Blocks that stay: block b computes the tiles b, b + grid, b + 2 * grid, ... of `Grid`.
+
+    The loop strides by the grid's size, so any number of blocks computes the whole.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +117,47 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync
-    schedule: Grid
+    body: MmaSync | Wgmma
+    schedule: Grid | Persistent
     decisions: tuple[Decision, ...]
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The kernel's arguments, in order."""
+        """The caller's arguments, in order: what the launcher takes."""
         return parameters(self)
+
+    @property
+    def kernel_parameters(self) -> tuple[Parameter, ...]:
+        """The kernel's arguments, in order; the caller's, where no tensor map stands for one."""
+        return kernel_parameters(self)
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMap, ...]:
+        """The tensor maps that the host builds, in the order of their pointers."""
+        if not isinstance(self.body, Wgmma):
+            return ()
+        boxes = [
+            (o.source, o.dtype, o.leading, o.rows, o.columns, o.panel_columns, o.rows.tile)
+            for o in self.body.operands
+        ]
+        if self.body.store == "tma":
+            out, rows = self.output, self.body.tile_m // self.body.consumers
+            boxes.append(("d", out.dtype, out.leading, self.m, self.n, 64, rows))
+        return tuple(
+            TensorMap(
+                name=f"map_{pointer}",
+                pointer=pointer,
+                dtype=dtype,
+                inner=columns.expression,
+                outer=rows.expression,
+                stride=Number(leading) if leading else Variable(f"ld{pointer}"),
+                box_inner=inner,
+                box_outer=outer,
+            )
+            for pointer, dtype, leading, rows, columns, inner, outer in sorted(
+                boxes, key=lambda box: box[0]
+            )
+        )
 
     @property
     def extents(self) -> tuple[Extent, ...]:
@@ -196,14 +165,17 @@ class KernelPlan:
         return (self.m, self.n, self.k)
 
     @property
+    def tiles(self) -> Expression:
+        """Tiles of the whole batch, over the dynamic dimensions' names."""
+        tiles_m, tiles_n = (ceildiv(e.expression, e.tile) for e in (self.m, self.n))
+        return times(times(tiles_m, tiles_n), Number(self.batch))
+
+    @property
     def blocks(self) -> Expression:
-        """Blocks of the one-dimensional grid, over the dynamic dimensions' names."""
-
-        def tiles(extent: Extent) -> Expression:
-            size = Variable(extent.symbol) if extent.dynamic else Number(extent.size)
-            return ceildiv(size, extent.tile)
-
-        return times(times(tiles(self.m), tiles(self.n)), Number(self.batch))
+        """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
+        if isinstance(self.schedule, Persistent):
+            return Minimum(self.tiles, Variable("sms"))
+        return self.tiles
 
 
 @dataclass(frozen=True, slots=True)

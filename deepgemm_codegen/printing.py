@@ -6,17 +6,29 @@ templates get it as ``text`` next to ``plan``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen import __version__
+from deepgemm_codegen.bodies import MmaSync, Wgmma
+from deepgemm_codegen.expressions import Number
 from deepgemm_codegen.naming import spec_digest
+from deepgemm_codegen.plan import Persistent
+from deepgemm_codegen.tma import TMA_ALIGNMENT
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import EpilogueStep
+    from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.tiles import Extent, Operand
+
+_MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
+"""Ends of the driver's names ``CU_TENSOR_MAP_DATA_TYPE_...``."""
+
+_CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
+"""cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
 
 __all__ = ["StepText", "Text", "command_line", "text_of"]
 
@@ -39,6 +51,20 @@ class StepText:
 
 
 @dataclass(frozen=True, slots=True)
+class MapText:
+    """One tensor map as the launcher builds it; extents and stride are C expressions."""
+
+    name: str
+    pointer: str
+    type: str
+    inner: str
+    outer: str
+    stride: str
+    box_inner: int
+    box_outer: int
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """Everything textual about one generated file; see `text_of`."""
 
@@ -52,14 +78,20 @@ class Text:
     dynamic_extents: tuple[Extent, ...]
     fixed_strides: tuple[tuple[str, int], ...]
     batch_strides: tuple[tuple[str, str], ...]
-    primitives: tuple[str, ...]
+    primitives: tuple[tuple[str, int], ...]
     steps: tuple[StepText, ...]
     step_kinds: tuple[str, ...]
+    cache_of: Mapping[int, str]
     signature: str
+    kernel_signature: str
     arguments: str
+    map_texts: tuple[MapText, ...]
+    wgmma_names: tuple[str, ...]
+    wgmma_operands: tuple[str, ...]
     alignments: tuple[tuple[str, int], ...]
     refusals: tuple[str, ...]
     blocks: str
+    grid: str
 
 
 def command_line(plan: KernelPlan) -> str:
@@ -84,35 +116,75 @@ def _storage_types(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     return tuple((name, dtype.storage) for name, dtype in types.items())
 
 
-def _copy_primitives(operands: tuple[Operand, ...]) -> list[str]:
-    names = [
-        f"cp_async_{operand.vector_bytes}{'_partial' if operand.tail else ''}"
+def _copy_primitives(operands: tuple[Operand, ...]) -> list[tuple[str, int]]:
+    found = [
+        ("cp_async_partial" if operand.tail else "cp_async", operand.vector_bytes)
         for operand in operands
         if operand.in_flight
     ]
-    return [*dict.fromkeys(names), "cp_async_group"] if names else []
+    return [*dict.fromkeys(found), ("cp_async_group", 0)] if found else []
 
 
-def _primitives(plan: KernelPlan) -> tuple[str, ...]:
-    """Template files of the wrappers this kernel uses, each once, in reading order."""
-    body, output = plan.body, plan.output
-    names = ["tile_offset", *_copy_primitives(body.operands)]
-    names.append("ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans")
-    names.append(
-        f"ldmatrix_x{4 if body.b_pairs else 2}{'' if body.b.k_major else '_trans'}"
-    )
-    names.append(f"mma_m16n8k{body.mma_k}")
-    names.append("slab")
+def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
+    """(template, width) of the wrappers this kernel uses, each once, in reading order.
+
+    The width is for templates that print one function a width; others ignore it.
+    """
+    body = plan.body
+    if isinstance(body, Wgmma):
+        stored = body.store == "slab"
+        names = [("mbarrier", 0), ("tma_load", 0), ("setmaxnreg", 0), ("wgmma", 0)]
+    else:
+        stored = True
+        names = [("tile_offset", 0), *_copy_primitives(body.operands)]
+        names.append(("ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans", 0))
+        trans = "" if body.b.k_major else "_trans"
+        names.append((f"ldmatrix_x{4 if body.b_pairs else 2}{trans}", 0))
+        names.append((f"mma_m16n8k{body.mma_k}", 0))
+    names.extend((name, 0) for name in _output_primitives(plan, stored))
+    return tuple(dict.fromkeys(names))
+
+
+def _output_primitives(plan: KernelPlan, through_slab: bool) -> list[str]:
+    """The wrappers of the epilogue: C and step operands in, D out by slab or by TMA."""
+    output = plan.output
     readers = [step.dtype.name for step in plan.epilogue if step.dtype is not None]
     if output.c_dtype is not None:
         readers.append(output.c_dtype.name)
-    names.extend(f"{name}_to_float" for name in dict.fromkeys(readers) if name != "fp32")
+    names = [f"{name}_to_float" for name in readers if name != "fp32"]
     if output.c_dtype is not None:
         names.append("load_c")
+    if not through_slab:
+        return [*names, f"pack_{output.dtype}x2", "tma_store"]
     if output.dtype.name != "fp32":
         names.append(f"float_to_{output.dtype}")
-    names.append("store_d")
-    return tuple(dict.fromkeys(names))
+    return ["slab", *names, "store_d"]
+
+
+def _wgmma_names(plan: KernelPlan) -> tuple[str, ...]:
+    """The instruction's list of accumulators, eight a line: ``{ %0, ... %7,`` to ``... },``."""
+    if not isinstance(plan.body, Wgmma):
+        return ()
+    count = plan.body.tile_n // 2
+    lines = [
+        ", ".join(f"%{index}" for index in range(first, min(first + 8, count))) + ","
+        for first in range(0, count, 8)
+    ]
+    lines[0] = "{ " + lines[0]
+    lines[-1] = lines[-1][:-1] + " },"
+    return tuple(lines)
+
+
+def _wgmma_operands(plan: KernelPlan) -> tuple[str, ...]:
+    """The asm statement's accumulator operands, one fragment column a line."""
+    if not isinstance(plan.body, Wgmma):
+        return ()
+    columns = plan.body.tile_n // 8
+    lines = [", ".join(f'"+f"(d[{j}][{e}])' for e in range(4)) for j in range(columns)]
+    return tuple(
+        f"{':' if j == 0 else ' '} {line}{'' if j == columns - 1 else ','}"
+        for j, line in enumerate(lines)
+    )
 
 
 def _step_text(index: int, step: EpilogueStep) -> StepText:
@@ -123,8 +195,10 @@ def _step_text(index: int, step: EpilogueStep) -> StepText:
 
 
 def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
-    body, output = plan.body, plan.output
-    strides = [(o.source, f"{o.rows.symbol} * {o.leading_symbol}") for o in body.operands]
+    output = plan.output
+    strides = []
+    if isinstance(plan.body, MmaSync):
+        strides = [(str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands]
     if output.c_dtype is not None:
         strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
     strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
@@ -134,10 +208,13 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
 def _alignments(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     """(pointer, bytes) that the code relies on, not more than the spec promised."""
     body, output = plan.body, plan.output
-    found = {o.source: o.vector_bytes for o in body.operands}
+    found: dict[str, int] = {}
+    if isinstance(body, MmaSync):
+        found = {o.source: o.vector_bytes for o in body.operands}
     if output.c_dtype is not None:
         found["c"] = output.vector * output.c_dtype.bytes
     found["d"] = output.vector * output.dtype.bytes
+    found |= {tensor_map.pointer: TMA_ALIGNMENT for tensor_map in plan.tensor_maps}
     return tuple(sorted(found.items()))
 
 
@@ -168,17 +245,32 @@ def _dim_name(plan: KernelPlan, letter: str) -> str:
 
 
 def _blocks_c(plan: KernelPlan) -> str:
-    """The number of blocks as a C expression over the generated constants."""
-
-    def count(extent: Extent) -> str:
-        if not extent.dynamic:
-            return extent.count_constant
-        return f"((i64{{{extent.symbol}}} + {extent.tile_constant} - 1) / {extent.tile_constant})"
-
-    factors = ["i64{1}", count(plan.m), count(plan.n)]
+    """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
+    factors = [plan.m.count_symbol, plan.n.count_symbol]
     if plan.batch > 1:
         factors.append(str(plan.batch))
     return " * ".join(factors)
+
+
+def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
+    def constant(expression: Expression, name: str) -> str:
+        return name if isinstance(expression, Number) else str(expression)
+
+    extents = {o.source: (o.columns, o.rows) for o in plan.body.operands}
+    sizes = {**extents, "d": (plan.n, plan.m)}
+    return tuple(
+        MapText(
+            name=tensor_map.name,
+            pointer=tensor_map.pointer,
+            type=_MAP_TYPES[tensor_map.dtype.name],
+            inner=sizes[tensor_map.pointer][0].symbol,
+            outer=sizes[tensor_map.pointer][1].symbol,
+            stride=constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}"),
+            box_inner=tensor_map.box_inner,
+            box_outer=tensor_map.box_outer,
+        )
+        for tensor_map in plan.tensor_maps
+    )
 
 
 def text_of(plan: KernelPlan) -> Text:
@@ -205,9 +297,17 @@ def text_of(plan: KernelPlan) -> Text:
         primitives=_primitives(plan),
         steps=tuple(_step_text(index, step) for index, step in enumerate(plan.epilogue)),
         step_kinds=tuple(dict.fromkeys(step.kind for step in plan.epilogue)),
+        cache_of=_CACHE_OF,
         signature=",\n    ".join(p.declaration for p in plan.parameters),
-        arguments=", ".join(p.name for p in plan.parameters),
+        kernel_signature=",\n    ".join(p.declaration for p in plan.kernel_parameters),
+        arguments=", ".join(p.name for p in plan.kernel_parameters),
+        map_texts=_map_texts(plan),
+        wgmma_names=_wgmma_names(plan),
+        wgmma_operands=_wgmma_operands(plan),
         alignments=_alignments(plan),
         refusals=_refusals(plan),
         blocks=_blocks_c(plan),
+        grid="static_cast<unsigned>(blocks < sms ? blocks : sms)"
+        if isinstance(plan.schedule, Persistent)
+        else "static_cast<unsigned>(blocks)",
     )

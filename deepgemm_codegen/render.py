@@ -7,7 +7,7 @@ a missing file stops the rendering; nothing is printed by accident.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.printing import text_of
@@ -17,15 +17,27 @@ if TYPE_CHECKING:
     import jinja2
 
     from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.template_cache import TemplateCache
 
-__all__ = ["environment", "render_kernel"]
+__all__ = ["environment", "render_kernel", "template_cache_in_use"]
 
 
 def _printable(value: object) -> object:
     """Lets only text and whole numbers through; True, None and 1e-05 would print as Python."""
+    import jinja2  # noqa: PLC0415
+
+    if isinstance(value, jinja2.Undefined):
+        return value  # raises when it is turned into text, and names what is missing
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise InternalError(f"a template prints {value!r}, which is neither text nor an integer")
     return value
+
+
+def _deepen(text: str, columns: int) -> str:
+    """`text` indented further, blank lines and preprocessor lines apart."""
+    margin = " " * columns
+    lines = text.split("\n")
+    return "\n".join(f"{margin}{line}" if line and line[0] != "#" else line for line in lines)
 
 
 @cache
@@ -33,7 +45,7 @@ def environment() -> jinja2.Environment:
     """The one strict Jinja environment."""
     import jinja2  # noqa: PLC0415  --help and the YAML commands need no template engine
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_folder("templates")),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -41,14 +53,18 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  the output is CUDA C++
         finalize=_printable,
-        bytecode_cache=_bytecode_cache(),
+        bytecode_cache=template_cache_in_use(),
         auto_reload=False,
     )
+    made.filters["deepen"] = _deepen
+    return made
 
 
-def _bytecode_cache() -> Any:
+def template_cache_in_use() -> TemplateCache | None:
     """Compiled templates kept between runs, so that a cold start does not compile them again."""
-    return None
+    from deepgemm_codegen.template_cache import template_cache  # noqa: PLC0415  imports jinja2
+
+    return template_cache(__file__)
 
 
 def render_kernel(plan: KernelPlan) -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.plan import KernelPlan
 
-__all__ = ["Parameter", "parameters"]
+__all__ = ["Parameter", "kernel_parameters", "parameters"]
 
 _SCALARS = {"alpha": "float", "beta": "float", "dim": "int", "stride": "i64"}
 
@@ -22,13 +22,13 @@ class Parameter:
         name: as the signature spells it.
         role: what the harness passes: ``a b c d`` and ``operand`` are device pointers,
             ``alpha``/``beta`` floats, ``dim`` a 32-bit size, ``stride`` a 64-bit leading
-            dimension in elements.
+            dimension in elements, ``map`` a tensor map by value.
         dtype: element type behind a pointer, else None.
         step: index of the epilogue step for ``operand``, else -1.
     """
 
     name: str
-    role: Literal["a", "b", "c", "d", "operand", "alpha", "beta", "dim", "stride"]
+    role: Literal["a", "b", "c", "d", "operand", "alpha", "beta", "dim", "stride", "map"]
     dtype: DType | None = None
     step: int = -1
 
@@ -45,6 +45,8 @@ class Parameter:
     @property
     def declaration(self) -> str:
         """The argument in the C signature. C and D may be one matrix, so neither is restrict."""
+        if self.role == "map":
+            return f"const __grid_constant__ TensorMap {self.name}"
         if self.dtype is None:
             return f"{_SCALARS[self.role]} {self.name}"
         if self.role == "d":
@@ -55,7 +57,7 @@ class Parameter:
 
 
 def parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
-    """The arguments in order: matrices, step operands, scalars, dimensions, strides."""
+    """The caller's arguments in order, which the launcher takes: matrices, step operands, scalars, dimensions, strides."""
     spec = plan.spec
     found = [Parameter("a", "a", spec.dtype_a), Parameter("b", "b", spec.dtype_b)]
     if spec.dtype_c is not None:
@@ -77,3 +79,14 @@ def parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
         if getattr(spec, f"ld{letter}") == 0 and getattr(spec, f"dtype_{letter}") is not None
     )
     return tuple(found)
+
+
+def kernel_parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
+    """The kernel's own arguments: tensor maps stand for the pointers that only TMA follows."""
+    mapped = {tensor_map.pointer: tensor_map.name for tensor_map in plan.tensor_maps}
+    strides = {f"ld{letter}" for letter in mapped}
+    return tuple(
+        Parameter(mapped[p.name], "map") if p.name in mapped else p
+        for p in parameters(plan)
+        if p.name not in strides
+    )

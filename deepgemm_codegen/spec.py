@@ -10,17 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
 from deepgemm_codegen.epilogue import EpilogueStep, parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
 
 __all__ = ["DEFAULT_DYNAMIC_MAX", "MAX_DIMENSION", "OVERRIDES", "Dim", "GemmSpec", "Overrides"]
 
-MAX_DIMENSION = 2**31 - 1
-"""Largest m, n, k, batch or leading dimension: what a 32-bit kernel argument holds."""
+MAX_DIMENSION = 2**31 - 1024
+"""Largest m, n, k, batch or leading dimension.
+
+Kernels index rows and columns with 32-bit integers, and an index may run up to one tile past the
+end before the guard stops it.
+"""
+
+_MOST_DIGITS = 30
 
 DEFAULT_DYNAMIC_MAX = 4096
 """A dynamic dimension without a maximum is planned for this size."""
+
+DEFAULT_ALIGNMENT = 16
+"""Alignment in bytes of a base pointer when nothing else is promised; cudaMalloc gives 256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,9 @@ def whole_number(text: str | int, name: str, remedy: str = "give a whole number"
     body = word[1:] if word[:1] in "+-" else word
     if isinstance(text, bool) or not (body.isascii() and body.isdigit()):
         raise InputError(f"{name} = {text!s}: not a whole number; {remedy}")
+    if len(body.lstrip("0")) > _MOST_DIGITS:  # Python refuses to convert thousands of digits
+        limit = "small" if word[0] == "-" else f"large; the largest is {MAX_DIMENSION}"
+        raise InputError(f"{name} = {word[:8]}... ({len(body)} digits): too {limit}")
     return int(word)
 
 
@@ -154,10 +167,10 @@ class GemmSpec:
     ldb: int = 0
     ldc: int = 0
     ldd: int = 0
-    align_a: int = 16
-    align_b: int = 16
-    align_c: int = 16
-    align_d: int = 16
+    align_a: int = DEFAULT_ALIGNMENT
+    align_b: int = DEFAULT_ALIGNMENT
+    align_c: int = DEFAULT_ALIGNMENT
+    align_d: int = DEFAULT_ALIGNMENT
     epilogue: tuple[EpilogueStep, ...] = ()
     arch: str = "sm_80"
     gpu: str = ""
@@ -172,6 +185,11 @@ class GemmSpec:
             )
         if self.layout_d not in ("n", "t"):
             raise InputError(f"layout_d = {self.layout_d}: unknown; n (row-major) or t")
+        if not self.label.isprintable():  # it stands in a comment of the generated file
+            raise InputError(
+                f"label = {self.label!a}: holds a control character or a byte that is not UTF-8;"
+                " give plain text"
+            )
         check_range(self.batch, "batch", 1, MAX_DIMENSION)
         for name in ("m", "n"):
             dim: Dim = getattr(self, name)
@@ -225,8 +243,14 @@ class GemmSpec:
             _, length = self.stored(operand)
             if given == 0:
                 object.__setattr__(self, name, 0 if length.dynamic else max(length.size, 1))
+            elif given < length.size:
+                raise InputError(
+                    f"{name} = {given}: too small; a stored row of {operand.upper()} holds"
+                    f" {length.size} elements (layout {self.layout}, D {self.layout_d}), so give"
+                    f" {length.size} or more"
+                )
             else:
-                check_range(given, name, max(length.size, 1), MAX_DIMENSION)
+                check_range(given, name, 1, MAX_DIMENSION)
 
     def _check_alignments(self) -> None:
         for operand in "abcd":
@@ -245,38 +269,38 @@ class GemmSpec:
 
     def to_fields(self) -> dict[str, str]:
         """The text fields that differ from their defaults, in the order of `FIELDS`."""
-        texts: dict[str, str] = {"m": str(self.m), "n": str(self.n), "k": str(self.k)}
-        if self.batch != 1:
-            texts["batch"] = str(self.batch)
-        texts["dtype"] = str(self.dtype_a)
-        if self.dtype_c is not None:
-            texts["dtype_c"] = str(self.dtype_c)
-        if self.dtype_d != self.dtype_a:
-            texts["dtype_d"] = str(self.dtype_d)
-        if self.layout != "nn":
-            texts["layout"] = self.layout
-        if self.layout_d != "n":
-            texts["layout_d"] = self.layout_d
-        for operand in "abcd":
-            if operand == "c" and self.dtype_c is None:
-                continue
-            _, length = self.stored(operand)
-            leading = getattr(self, f"ld{operand}")
-            if leading and (length.dynamic or leading != max(length.size, 1)):
-                texts[f"ld{operand}"] = str(leading)
-        for operand in "abcd":
-            if getattr(self, f"align_{operand}") != 16:
-                texts[f"align_{operand}"] = str(getattr(self, f"align_{operand}"))
-        if self.epilogue:
-            texts["epilogue"] = ",".join(map(str, self.epilogue))
-        texts["arch"] = self.arch
-        for name in ("gpu", "label"):
-            if getattr(self, name):
-                texts[name] = _quote(getattr(self, name))
-        if self.sms:
-            texts["sms"] = str(self.sms)
-        texts.update((name, str(value)) for name, value in self.overrides.items())
-        return texts
+        texts = {
+            "m": str(self.m),
+            "n": str(self.n),
+            "k": str(self.k),
+            "batch": "" if self.batch == 1 else str(self.batch),
+            "dtype": str(self.dtype_a),
+            "dtype_c": "" if self.dtype_c is None else str(self.dtype_c),
+            "dtype_d": "" if self.dtype_d == self.dtype_a else str(self.dtype_d),
+            "layout": "" if self.layout == "nn" else self.layout,
+            "layout_d": "" if self.layout_d == "n" else self.layout_d,
+            **{f"ld{operand}": self._leading_text(operand) for operand in "abcd"},
+            **{f"align_{operand}": self._alignment_text(operand) for operand in "abcd"},
+            "epilogue": ",".join(map(str, self.epilogue)),
+            "arch": self.arch,
+            "gpu": _quote(self.gpu),
+            "sms": str(self.sms or ""),
+            "label": _quote(self.label),
+            **{name: str(value) for name, value in self.overrides.items()},
+        }
+        return {name: text for name, text in texts.items() if text}
+
+    def _leading_text(self, operand: str) -> str:
+        """The leading dimension where it is not the dense one, else empty."""
+        leading: int = getattr(self, f"ld{operand}")
+        _, length = self.stored(operand)
+        dense = 0 if length.dynamic else max(length.size, 1)
+        return "" if leading in (0, dense) else str(leading)
+
+    def _alignment_text(self, operand: str) -> str:
+        """The base alignment where it is not the default, else empty."""
+        align: int = getattr(self, f"align_{operand}")
+        return "" if align == DEFAULT_ALIGNMENT else str(align)
 
     @classmethod
     def from_fields(cls, values: dict[str, Any]) -> GemmSpec:
@@ -287,9 +311,7 @@ class GemmSpec:
         """
         for key in values:
             if key not in FIELDS and key not in OVERRIDES:
-                raise InputError(
-                    f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}"
-                )
+                raise InputError(f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}")
         for key in ("m", "n", "k"):
             if key not in values:
                 raise InputError(f"{key} is missing; give --{key}=SIZE or --{key}=dynamic")
@@ -321,9 +343,9 @@ class GemmSpec:
             layout=str(values.get("layout", "nn")),
             layout_d=values.get("layout_d", "n"),
             **{f"ld{o}": number(f"ld{o}", 0) for o in "abcd"},
-            **{f"align_{o}": number(f"align_{o}", 16) for o in "abcd"},
+            **{f"align_{o}": number(f"align_{o}", DEFAULT_ALIGNMENT) for o in "abcd"},
             epilogue=parse_epilogue(str(values.get("epilogue", "")), dtype_d),
-            arch=str(values.get("arch", "sm_80")),
+            arch=canonical_arch(str(values.get("arch", "sm_80"))),
             gpu=str(values.get("gpu", "")),
             sms=number("sms", 0),
             label=str(values.get("label", "")),
@@ -342,10 +364,10 @@ class GemmSpec:
 
 
 def _quote(text: str) -> str:
-    """`text` as one shell word, so that a label with spaces round-trips."""
+    """`text` as one shell word, so that a label with spaces round-trips; empty stays empty."""
     import shlex  # noqa: PLC0415
 
-    return shlex.quote(text)
+    return shlex.quote(text) if text else ""
 
 
 FIELDS: dict[str, str] = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deepgemm_codegen.dtypes import DType
+from deepgemm_codegen.expressions import Expression, Number, Variable
 
 __all__ = ["WARP", "Extent", "Operand", "Output"]
 
@@ -42,6 +43,11 @@ class Extent:
     def symbol(self) -> str:
         """How the kernel's code names it: ``M`` or ``m``."""
         return self.name.lower() if self.dynamic else self.name
+
+    @property
+    def expression(self) -> Expression:
+        """The size over the dynamic dimensions' names."""
+        return Variable(self.symbol) if self.dynamic else Number(self.size)
 
     @property
     def tail(self) -> bool:
@@ -242,16 +248,6 @@ class Output:
         while rows * self.lanes_per_row > WARP:
             rows //= 2
         return rows
-
-    @property
-    def row_passes(self) -> int:
-        """Passes that cover the slab's 16 rows."""
-        return 16 // self.rows_per_pass
-
-    @property
-    def passes(self) -> int:
-        """Passes that cover the whole slab."""
-        return self.row_passes * self.column_passes
 
     @property
     def active_lanes(self) -> int:

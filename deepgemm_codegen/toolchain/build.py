@@ -94,8 +94,16 @@ def compile_ptx(
         ToolError: NVRTC rejects the text.
     """
     target = Target.parse(arch)
-    built = _build(source, name, target, real=False, options=options, line_info=line_info,
-                   cached=cached, env=env)  # fmt: skip
+    built = _build(
+        source,
+        name,
+        target,
+        real=False,
+        options=options,
+        line_info=line_info,
+        cached=cached,
+        env=env,
+    )
     return CompiledPtx(built.ptx, built.log, built.compiler_version, built.arch)
 
 
@@ -115,8 +123,16 @@ def build_cubin(
     warns that it serialises wgmma or ignores setmaxnreg (C75xx).
     """
     target = Target.parse(arch)
-    return _build(source, name, target, real=True, options=options, line_info=line_info,
-                  cached=cached, env=env)  # fmt: skip
+    return _build(
+        source,
+        name,
+        target,
+        real=True,
+        options=options,
+        line_info=line_info,
+        cached=cached,
+        env=env,
+    )
 
 
 def assemble(

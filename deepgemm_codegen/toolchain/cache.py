@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
-from deepgemm_codegen.files import atomic_write
+from deepgemm_codegen.files import atomic_write, cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,18 +81,7 @@ class Cache:
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Cache:
         """The folder ``DGEMM_CACHE_DIR`` names, or the user's own cache folder."""
-        env = os.environ if env is None else env
-        named = env.get("DGEMM_CACHE_DIR", "")
-        if named:
-            return cls(Path(named).absolute())
-        from platformdirs import user_cache_path  # noqa: PLC0415  not needed where one is named
-
-        try:
-            folder = user_cache_path("deepgemm_codegen", appauthor=False)
-        except (OSError, KeyError, RuntimeError):  # no home, no password entry
-            return cls(None)
-        # Without a home the path starts with a literal "~": that would be the working directory.
-        return cls(folder if folder.is_absolute() else None)
+        return cls(cache_folder(env))
 
     def get(self, key: str, *, warn: bool = True) -> bytes | None:
         """The bytes under ``key``; None when there are none, or, with a warning, damaged ones."""

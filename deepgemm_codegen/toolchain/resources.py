@@ -89,7 +89,6 @@ def occupancy(
     barriers_per_sm: int | None = None,
     dynamic_shared: int = 0,
     reserved_shared: int = 1024,
-    registers_per_block: int = 65536,
 ) -> int:
     """Blocks of ``threads`` threads that fit on one SM at a time; 0 when not even one does.
 
@@ -102,8 +101,6 @@ def occupancy(
     warps = -(-threads // 32)
     limits = [blocks_per_sm, threads_per_sm // 32 // warps]
     registers_per_warp = -(-resources.registers * 32 // 256) * 256
-    if registers_per_warp * (-(-warps // 4) * 4) > registers_per_block:
-        return 0
     if registers_per_warp:
         limits.append(registers_per_sm // 4 // registers_per_warp * 4 // warps)
     shared = -(-(resources.shared_bytes + dynamic_shared + reserved_shared) // 128) * 128

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.toolchain import find_tool, nvrtc
+from deepgemm_codegen.toolchain import find_tool, nvrtc, tool_version
 
-__all__ = ["SMALL", "TILE", "needs_nvdisasm", "needs_nvrtc", "needs_ptxas"]
+__all__ = ["SMALL", "TILE", "needs_nvdisasm", "needs_nvrtc", "needs_ptxas", "needs_ptxas_13"]
 
 # A tile product by hand: cp.async, ldmatrix and one mma, without a header.
 TILE = """\
@@ -54,4 +54,9 @@ def has_tool(name: str) -> bool:
 
 needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 needs_ptxas = pytest.mark.skipif(not has_tool("ptxas"), reason="ptxas is not installed")
+# The ISA tables reach to PTX 9.0: only a ptxas that knows it can judge them.
+needs_ptxas_13 = pytest.mark.skipif(
+    not has_tool("ptxas") or int(tool_version(find_tool("ptxas")).partition(".")[0]) < 13,
+    reason="ptxas 13.0 or newer is not installed",
+)
 needs_nvdisasm = pytest.mark.skipif(not has_tool("nvdisasm"), reason="nvdisasm is not installed")

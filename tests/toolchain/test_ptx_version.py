@@ -21,7 +21,7 @@ from deepgemm_codegen.toolchain import (
 from deepgemm_codegen.toolchain.ptx_isa import DIRECTIVES, FORMS, SPECIAL_REGISTERS, TARGETS
 
 from .isa_examples import DIRECTIVE_EXAMPLES, EXAMPLES, program
-from .kernels import SMALL, TILE, needs_nvdisasm, needs_nvrtc, needs_ptxas
+from .kernels import SMALL, TILE, needs_nvdisasm, needs_nvrtc, needs_ptxas, needs_ptxas_13
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_every_form_has_an_example() -> None:
     assert [form for form in FORMS if form not in used] == []
 
 
-@needs_ptxas
+@needs_ptxas_13
 @pytest.mark.parametrize("target", sorted(TARGETS))
 def test_r08_each_target_at_its_oldest_version(
     target: str, ptxas: Callable[[str, str], str]
@@ -82,7 +82,7 @@ def test_r08_versions_rise_with_the_target() -> None:
     assert len(set(rising)) == len(rising)
 
 
-@needs_ptxas
+@needs_ptxas_13
 def test_examples_assemble_at_their_version(ptxas: Callable[[str, str], str]) -> None:
     groups = defaultdict(list)
     for target, body in EXAMPLES:
@@ -94,7 +94,7 @@ def test_examples_assemble_at_their_version(ptxas: Callable[[str, str], str]) ->
         assert ptxas(target, program(version, target, text)) == "", (target, version)
 
 
-@needs_ptxas
+@needs_ptxas_13
 @pytest.mark.parametrize(
     ("target", "body"),
     [example for example in EXAMPLES if needed(*example) > TARGETS[example[0]]],
@@ -111,7 +111,7 @@ def test_examples_are_refused_one_version_earlier(
     assert re.search(r"requires (?:PTX ISA )?\.(?:version|target)|not allowed", complaint)
 
 
-@needs_ptxas
+@needs_ptxas_13
 @pytest.mark.parametrize(("target", "head"), DIRECTIVE_EXAMPLES)
 def test_directives(target: str, head: str, ptxas: Callable[[str, str], str]) -> None:
     version = needed(target, head=head)
@@ -164,6 +164,28 @@ def test_comments_strings_and_own_registers_ask_for_nothing(body: str) -> None:
     assert needed("sm_80", body) == (7, 0)
 
 
+@needs_ptxas_13
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (".global .f64 x = 1.e5;", (7, 0)),
+        ('.file 1 "/k.cu"', (7, 0)),
+        (".section .debug_str { $label: .b8 0 }", (7, 2)),
+    ],
+)
+def test_what_stands_outside_kernels(
+    text: str, version: tuple[int, int], ptxas: Callable[[str, str], str]
+) -> None:
+    assert needed("sm_80", head=text) == version
+    assert ptxas("sm_80", program(version, "sm_80", head=text)) == ""
+
+
+def test_inlined_lines_need_their_version() -> None:
+    inlined = ".loc 1 3 3, function_name $L__info_string0, inlined_at 1 5 1\n"
+    assert needed("sm_80", body=f"{inlined}mov.u32 %r1, %tid.x;") == (7, 2)
+    assert needed("sm_80", body=".loc 1 3 3\nmov.u32 %r1, %tid.x;") == (7, 0)
+
+
 def test_the_reason_names_the_instruction() -> None:
     ptx = program(NEWEST, "sm_90", "mov.u32 %r1, %tid.x;\nfence.proxy.async.shared::cta;")
     assert str(ptx_requirement(ptx)) == "PTX ISA 8.0 (fence.proxy.async.shared::cta)"
@@ -200,7 +222,7 @@ def test_a_text_needs_the_most_of_its_parts(chosen: list[tuple[str, str]]) -> No
     assert whole == max([(7, 0), *(needed("sm_80", body) for body in bodies)])
 
 
-@given(st.text(st.sampled_from("abc.{}();@%:,_$019 \n\t\"/*"), max_size=60))
+@given(st.text(st.sampled_from('abc.{}();@%:,_$019 \n\t"/*'), max_size=60))
 def test_no_text_is_lowered_by_accident(noise: str) -> None:
     """Whatever stands in a body, the answer is a version from the target's own to the stamp."""
     requirement = ptx_requirement(program(NEWEST, "sm_80", noise))

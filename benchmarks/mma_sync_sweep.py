@@ -1,0 +1,223 @@
+"""Measures many legal plans of the mma.sync family, to calibrate the cost model against.
+
+    python benchmarks/mma_sync_sweep.py --out FOLDER [--per-shape 60] [--seed 1]
+
+For each shape a fixed-seed sample of the legal choices, and the tree's own choice, are built,
+checked on random rows against float64, and timed side by side with torch.matmul. The JSON holds
+every plan with its registers, spills and microseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import Choice, assemble, decide
+from deepgemm_codegen.errors import CodegenError
+from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.toolchain import build_cubin
+
+SHAPES = (
+    (4096, 4096, 4096),
+    (2048, 2048, 2048),
+    (1024, 1024, 1024),
+    (4096, 320, 320),
+    (4096, 2560, 320),
+    (512, 6144, 4096),
+    (64, 28672, 4096),
+    (16, 4096, 14336),
+    (1, 4096, 4096),
+    (8192, 8192, 64),
+    (1023, 1023, 1023),
+    (256, 1280, 1280),
+)
+
+GPU = "H200"
+
+
+def spec_of(shape: tuple[int, int, int]) -> GemmSpec:
+    """The fp16 nt problem of a shape on the measured GPU."""
+    m, n, k = shape
+    return GemmSpec.from_fields(
+        {"m": m, "n": n, "k": k, "layout": "nt", "arch": "sm_90", "gpu": GPU}
+    )
+
+
+def choices(spec: GemmSpec, count: int, seed: int) -> list[Choice]:
+    """The tree's choice, then a sample of legal ones."""
+    arch = load_arch(spec.arch, spec.gpu)
+    chosen = decide(spec, arch).kernels[0]
+    body = chosen.body
+    found = [
+        Choice(
+            body.tile_m,
+            body.tile_n,
+            body.tile_k,
+            body.warps_m,
+            body.warps_n,
+            body.stages,
+            body.min_blocks,
+            chosen.schedule.raster_group,
+        )
+    ]
+    space = list(
+        itertools.product(
+            (16, 32, 48, 64, 80, 96, 112, 128, 192, 256),
+            (8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256),
+            (32, 64, 128),
+            ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2)),
+            (2, 3, 4, 5, 6, 8),
+            (1, 2, 3, 4, 6),
+            (4, 8, 16),
+        )
+    )
+    generator = random.Random(f"{seed} {spec}")  # noqa: S311
+    generator.shuffle(space)
+    for tile_m, tile_n, tile_k, (warps_m, warps_n), stages, blocks, group in space:
+        if len(found) > count:
+            break
+        choice = Choice(tile_m, tile_n, tile_k, warps_m, warps_n, stages, blocks, group)
+        if _legal(spec, choice, arch.shared_per_block, arch.shared_per_sm):
+            found.append(choice)
+    return found
+
+
+def _legal(spec: GemmSpec, c: Choice, per_block: int, per_sm: int) -> bool:
+    if c.tile_m % (16 * c.warps_m) or c.tile_n % (8 * c.warps_n):
+        return False
+    if c.tile_m >= 2 * max(16, spec.m.size) or c.tile_n >= 2 * max(8, spec.n.size):
+        return False
+    warps = c.warps_m * c.warps_n
+    accumulators = c.tile_m * c.tile_n // (32 * warps)
+    if accumulators > 128 or accumulators < 4:
+        return False
+    if 32 * warps * c.min_blocks * min(255, accumulators + 90) > 65536:
+        return False
+    try:
+        body = assemble(spec, load_arch(spec.arch, spec.gpu), c).kernels[0].body
+    except CodegenError:
+        return False
+    if body.operands_in_registers and c.stages != 2:
+        return False
+    resident = c.min_blocks * (body.shared_bytes + 1024)
+    return body.shared_bytes <= per_block and resident <= per_sm
+
+
+def build(job: tuple[tuple[int, int, int], Choice]) -> tuple[bytes, dict[str, Any]]:
+    """The cubin of one choice and its facts."""
+    shape, choice = job
+    spec = spec_of(shape)
+    plan = assemble(spec, load_arch(spec.arch, spec.gpu), choice).kernels[0]
+    built = build_cubin(render_kernel(plan), name=plan.name, arch="sm_90", cached=False)
+    usage = built.resources[plan.name]
+    facts = {field: getattr(choice, field) for field in Choice.__slots__}
+    facts |= {"registers": usage.registers, "spills": usage.spill_store_bytes}
+    facts |= {"shared": plan.body.shared_bytes, "swizzle": plan.body.a.swizzle_bytes}
+    return built.cubin, facts
+
+
+def measure(shape: tuple[int, int, int], built: list[tuple[bytes, dict[str, Any]]]) -> Any:
+    """Times every cubin of a shape, torch.matmul first."""
+    import cupy
+    import torch
+    from gpu_timing import interleaved, sets_for
+    from mma_sync_rung import load
+
+    m, n, k = shape
+    spec = spec_of(shape)
+    sets = min(sets_for(2 * (m * k + n * k + m * n)), 64)
+    a = [torch.randn(m, k, device="cuda").half() for _ in range(sets)]
+    b = [torch.randn(n, k, device="cuda").half() for _ in range(sets)]
+    d = [torch.empty(m, n, device="cuda", dtype=torch.half) for _ in range(sets)]
+    rows = torch.randint(0, m, (16,), device="cuda")
+    expected = a[0][rows].double() @ b[0].t().double()
+
+    def cublas(i: int) -> None:
+        torch.matmul(a[i], b[i].t(), out=d[i])
+
+    sides: list[Any] = [cublas]
+    for cubin, facts in built:
+        choice = Choice(*(facts[field] for field in Choice.__slots__))
+        plan = assemble(spec, load_arch(spec.arch, spec.gpu), choice).kernels[0]
+        function = load(cubin, plan.name, plan.body.shared_bytes)
+
+        def launch(i: int, f: Any = function, p: Any = plan) -> None:
+            stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+            with stream:
+                f(
+                    (p.blocks.evaluate({}),),
+                    (p.body.threads,),
+                    (a[i].data_ptr(), b[i].data_ptr(), d[i].data_ptr(), cupy.float32(1.0)),
+                    shared_mem=p.body.shared_bytes,
+                )
+
+        d[0].fill_(float("nan"))
+        launch(0)
+        torch.cuda.synchronize()
+        facts["error"] = (
+            (d[0][rows].double() - expected).abs().max() / expected.abs().max()
+        ).item()
+        sides.append(launch)
+    timings = interleaved(sides, sets, warm_seconds=0.02)
+    for (_, facts), timing in zip(built, timings[1:], strict=True):
+        facts["us"] = round(timing.median_us, 3)
+    return {
+        "shape": shape,
+        "cublas_us": round(timings[0].median_us, 3),
+        "plans": [facts for _, facts in built],
+    }
+
+
+def main() -> None:
+    """Builds in parallel, measures in turn, writes one JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--per-shape", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    jobs = [
+        (shape, choice)
+        for shape in SHAPES
+        for choice in choices(spec_of(shape), options.per_shape, options.seed)
+    ]
+    with ProcessPoolExecutor() as pool:
+        built = list(pool.map(build, jobs, chunksize=4))
+    import torch
+
+    results = []
+    for shape in SHAPES:
+        mine = [pair for job, pair in zip(jobs, built, strict=True) if job[0] == shape]
+        result = measure(shape, mine)
+        results.append(result)
+        plans = result["plans"]
+        best = min(plans, key=lambda facts: facts["us"])
+        worst_error = max(facts["error"] for facts in plans)
+        print(
+            f"{shape!s:22} cuBLAS {result['cublas_us']:8.1f} us, tree {plans[0]['us']:8.1f},"
+            f" best of {len(plans)} {best['us']:8.1f}"
+            f" {[best[f] for f in Choice.__slots__]}, tree {list(plans[0].values())[:8]},"
+            f" error {worst_error:.0e}",
+            flush=True,
+        )
+    document = {
+        "command": " ".join(sys.argv),
+        "gpu": torch.cuda.get_device_name(0),
+        "torch": torch.__version__,
+        "shapes": results,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "mma_sync_sweep.json").write_text(json.dumps(document) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""How long a decision takes: distinct specs, nothing remembered between them, tables warm.
+
+    python benchmarks/planning.py [--specs 500] [--seed 1]
+
+Prints the median and the 95th percentile of each stage in microseconds, and how many candidates
+were costed of how many the menu offers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.decide import assemble, decide
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.menu import menu_for
+from deepgemm_codegen.decide.predict import predict
+from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.questions import answers
+from deepgemm_codegen.decide.search import search
+from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.spec import GemmSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIZES = (64, 77, 128, 256, 320, 512, 640, 768, 1024, 1280, 2048, 2560, 3072, 4096, 5120, 6144,
+         7168, 8192, 14336, 28672)  # fmt: skip
+"""Sizes of real models; m is often a token count and so anything."""
+
+
+def specs(count: int, seed: int) -> list[GemmSpec]:
+    """Distinct specs with model-like sizes, over all architectures and layouts."""
+    rng = random.Random(seed)
+    found: dict[str, GemmSpec] = {}
+    while len(found) < count:
+        m = rng.choice((rng.randint(1, 64), rng.randint(1, 8192), rng.choice(SIZES)))
+        spec = GemmSpec.from_fields(
+            {
+                "m": m,
+                "n": rng.choice(SIZES),
+                "k": rng.choice(SIZES),
+                "layout": rng.choice(("nt", "nn", "tn", "tt")),
+                "arch": rng.choice(known_architectures()),
+            }
+        )
+        found[str(spec)] = spec
+    return list(found.values())
+
+
+def timed(stage: Callable[[], Any]) -> tuple[float, Any]:
+    """(microseconds, result) of one call."""
+    begin = time.perf_counter()
+    result = stage()
+    return (time.perf_counter() - begin) * 1e6, result
+
+
+def menu_size(menu: Any) -> int:
+    """Combinations that a menu offers before any constraint."""
+    size = 1
+    for values in menu:
+        size *= len(values)
+    return size
+
+
+def main() -> None:
+    """Measures and prints a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--specs", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    for name in known_architectures():  # warm the tables and the templates
+        spec = GemmSpec.from_fields({"m": 64, "n": 64, "k": 64, "arch": name})
+        render_kernel(decide(spec, load_arch(name)).kernels[0])
+    samples: dict[str, list[float]] = {}
+    costed, offered = [], []
+    for spec in specs(options.specs, options.seed):
+        arch = load_arch(spec.arch)
+        took: dict[str, float] = {}
+        took["problem"], problem = timed(lambda s=spec, a=arch: problem_of(s, a))
+        machine = machine_of(arch)
+        took["menu"], menu = timed(lambda p=problem, s=spec: menu_for(p, s.overrides))
+        took["search"], found = timed(lambda p=problem, m=machine, n=menu: search(p, m, n))
+        choice = found.choice
+        took["predict"], prediction = timed(lambda p=problem, m=machine, c=choice: predict(p, m, c))
+        took["answers"], decisions = timed(
+            lambda p=problem, a=arch, m=machine, c=choice, q=prediction: answers(p, a, m, c, q)
+        )
+        took["assemble"], program = timed(
+            lambda s=spec, a=arch, c=choice, d=decisions: assemble(s, a, c, d)
+        )
+        took["render"], _ = timed(lambda k=program.kernels[0]: render_kernel(k))
+        took["decide"], again = timed(lambda s=spec, a=arch: decide(s, a))
+        if again != program:
+            raise SystemExit(f"the stages and decide() disagree on {spec}")
+        took["decide + render"] = took["decide"] + took["render"]
+        for stage, microseconds in took.items():
+            samples.setdefault(stage, []).append(microseconds)
+        costed.append(found.costed)
+        offered.append(menu_size(menu))
+    print(f"{options.specs} distinct specs, seed {options.seed}")
+    print(f"{'stage':16} {'median us':>10} {'p95 us':>10}")
+    for stage, values in samples.items():
+        p95 = statistics.quantiles(values, n=20)[-1]
+        print(f"{stage:16} {statistics.median(values):10.1f} {p95:10.1f}")
+    print(
+        f"candidates: median {statistics.median(costed):.0f} costed of"
+        f" {statistics.median(offered):,.0f} on the menu"
+    )
+
+
+if __name__ == "__main__":
+    main()

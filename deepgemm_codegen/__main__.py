@@ -1,0 +1,26 @@
+"""``python -m deepgemm_codegen`` and the ``deepgemm_codegen`` command."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Runs the command line; returns its exit code and lets no traceback through."""
+    try:
+        from deepgemm_codegen.cli.entry import run  # noqa: PLC0415  Ctrl-C counts from here on
+    except KeyboardInterrupt:
+        return 130
+    except ImportError as error:
+        sys.stderr.write(
+            f"error: the Python package {error.name} is missing;"
+            " install deepgemm_codegen with its dependencies: pip install deepgemm_codegen\n"
+        )
+        return 3
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""Kernel bodies: how a tile is computed. A plan has exactly one.
+
+`MmaSync` is the family of Ampere-class instructions, which every architecture from Turing on runs;
+`Wgmma` is Hopper's: TMA copies, warp specialisation, and matrix instructions that read shared
+memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from deepgemm_codegen.tiles import WARP, Operand
+from deepgemm_codegen.tma import TmaOperand
+
+__all__ = ["FRAGMENT_K", "WARPGROUP", "MmaSync", "Wgmma"]
+
+WARPGROUP = 128
+"""Threads that issue one wgmma together."""
+
+FRAGMENT_K = 16
+"""Elements of k that one set of ldmatrix fragments covers, on every architecture."""
+
+
+
+@dataclass(frozen=True, slots=True)
+class MmaSync:
+    """A block tile computed by ``mma.sync`` from shared memory, fed by a ring of stages.
+
+    Attributes:
+        tile_m, tile_n, tile_k: elements of the block tile.
+        warps_m, warps_n: warps along m and n.
+        mma_m, mma_n, mma_k: instruction shape.
+        stages: ring slots in shared memory; prefetch depth is one less.
+        min_blocks: resident blocks a multiprocessor that the register cap allows for.
+        fragment_buffers: 2 when the next step's fragments load while this step multiplies, across
+            slices too (an even number of steps); otherwise 1.
+        a, b: the operands by role.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    warps_m: int
+    warps_n: int
+    mma_m: int
+    mma_n: int
+    mma_k: int
+    stages: int
+    min_blocks: int
+    fragment_buffers: int
+    a: Operand
+    b: Operand
+
+    @property
+    def template(self) -> str:
+        """Path of the template below ``templates/``."""
+        return "kernels/mma_sync.cu.j2"
+
+    @property
+    def loop(self) -> str:
+        """Stem of the main loop's template below ``templates/loops/``."""
+        return "prefetched" if self.fragment_buffers == 2 else "plain"
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        """Both operands, A first."""
+        return (self.a, self.b)
+
+    @property
+    def any_in_flight(self) -> bool:
+        """Whether any operand is copied by cp.async."""
+        return self.a.in_flight or self.b.in_flight
+
+    @property
+    def operands_in_registers(self) -> tuple[Operand, ...]:
+        """The operands that pass through registers on their way to shared memory."""
+        return tuple(operand for operand in self.operands if not operand.in_flight)
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        return WARP * self.warps_m * self.warps_n
+
+    @property
+    def warp_m(self) -> int:
+        """Rows of the warp tile."""
+        return self.tile_m // self.warps_m
+
+    @property
+    def warp_n(self) -> int:
+        """Columns of the warp tile."""
+        return self.tile_n // self.warps_n
+
+    @property
+    def steps(self) -> int:
+        """Fragment sets along k in one stage."""
+        return self.tile_k // FRAGMENT_K
+
+    @property
+    def mmas_per_step(self) -> int:
+        """mma instructions along k in one fragment set: 1, or 2 where mma_k is 8."""
+        return FRAGMENT_K // self.mma_k
+
+    @property
+    def b_pairs(self) -> bool:
+        """Whether one ldmatrix.x4 loads two of B's fragments (else .x2 loads one)."""
+        return (self.warp_n // self.mma_n) % 2 == 0
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of one ring slot."""
+        return self.a.bytes + self.b.bytes
+
+    @property
+    def slab_bytes(self) -> int:
+        """Bytes of one warp's epilogue slab: mma_m rows of fp32."""
+        return self.mma_m * self.warp_n * 4
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block."""
+        slabs = self.warps_m * self.warps_n * self.slab_bytes
+        return max(self.stages * self.stage_bytes, slabs)
+
+    @property
+    def accumulators(self) -> int:
+        """fp32 accumulators a thread holds."""
+        return self.warp_m * self.warp_n // WARP
+
+
+@dataclass(frozen=True, slots=True)
+class Wgmma:
+    """A block tile computed by ``wgmma``, fed by TMA through a ring of stages.
+
+    One producer warpgroup keeps the ring full; each consumer warpgroup computes
+    ``tile_m / consumers`` rows of the tile, in fragments of 64 rows.
+
+    Attributes:
+        tile_m, tile_n, tile_k: elements of the block tile; tile_k is one 128-byte row.
+        consumers: consumer warpgroups.
+        stages: ring slots in shared memory.
+        store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
+            computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32.
+        slab_n: columns of a warp's slab; a warp's row passes through it in parts.
+        a, b: the operands by role.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    consumers: int
+    stages: int
+    store: Literal["tma", "slab"]
+    slab_n: int
+    a: TmaOperand
+    b: TmaOperand
+
+    @property
+    def template(self) -> str:
+        """Path of the template below ``templates/``."""
+        return "kernels/wgmma.cu.j2"
+
+    @property
+    def operands(self) -> tuple[TmaOperand, TmaOperand]:
+        """Both operands, A first."""
+        return (self.a, self.b)
+
+    @property
+    def epilogue_template(self) -> str:
+        """Path of the epilogue's template below ``templates/``."""
+        return "epilogues/tma_store.cu.j2" if self.store == "tma" else "epilogues/consumer_slab.cu.j2"
+
+    @property
+    def mma_n(self) -> int:
+        """Columns of one instruction: the whole tile's."""
+        return self.tile_n
+
+    @property
+    def min_blocks(self) -> int:
+        """Resident blocks a multiprocessor: the ring takes all its shared memory."""
+        return 1
+
+    @property
+    def fragments_m(self) -> int:
+        """Fragments of 64 rows that a consumer computes."""
+        return self.tile_m // self.consumers // 64
+
+    @property
+    def accumulators(self) -> int:
+        """fp32 accumulators a consumer thread holds."""
+        return self.fragments_m * self.tile_n // 2
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block: the consumers and one producer."""
+        return WARPGROUP * (self.consumers + 1)
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """(producer, consumer) registers a thread that setmaxnreg asks for.
+
+        They are multiples of 8 and fill the 65,536 of a multiprocessor: 128 * 40 + 256 * 232 =
+        64,512 with two consumers; 240 is the most the instruction gives one.
+        """
+        return (40, 232) if self.consumers == 2 else (40, 240)
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of one ring slot."""
+        return self.a.bytes + self.b.bytes
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes beside the ring that the epilogue uses."""
+        if self.store == "tma":
+            return self.tile_m * self.tile_n * 2
+        return self.consumers * 4 * 16 * self.slab_n * 4
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block: ring, epilogue, two barriers a slot."""
+        return self.stages * (self.stage_bytes + 16) + self.store_bytes

@@ -1,0 +1,112 @@
+"""One spec to one artifact: the way of a kernel from decision to stdout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.cli.streams import deliver
+from deepgemm_codegen.decide import decide
+from deepgemm_codegen.errors import InputError, InternalError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.cli.streams import Console
+    from deepgemm_codegen.plan import KernelPlan, Program
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.toolchain import BuiltCubin
+
+__all__ = ["emit", "resource_line"]
+
+
+def emit(
+    spec: GemmSpec,
+    *,
+    what: str,
+    output: str,
+    resources: bool,
+    console: Console,
+) -> int:
+    """Writes one artifact of a spec's kernel; returns the exit code.
+
+    Args:
+        spec: what to generate.
+        what: ``ptx``, ``cu``, ``cubin``, ``sass`` or ``plan``.
+        output: a path; empty or ``-`` is stdout.
+        resources: whether registers and occupancy are printed.
+        console: where notes go.
+    """
+    arch = load_arch(spec.arch, spec.gpu, spec.sms)
+    if arch.note:
+        console.note(arch.note)
+    program = decide(spec, arch)
+    if len(program.kernels) != 1:
+        raise InputError(
+            f"this spec takes {len(program.kernels)} kernels, one after the other; write them with"
+            " deepgemm_codegen generate SPEC.yaml -o FOLDER"
+        )
+    plan = program.kernels[0]
+    if plan.decisions:
+        chosen = "; ".join(f"{d.question} {d.choice}" for d in plan.decisions)
+        console.detail(f"decisions: {chosen}")
+
+    from deepgemm_codegen.render import render_kernel  # noqa: PLC0415  a refusal needs no template
+
+    source = render_kernel(plan)
+    built: BuiltCubin | None = None
+    if resources or what in ("cubin", "sass"):
+        from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
+
+        built = build_cubin(source, name=plan.name, arch=plan.target)
+        if resources:
+            console.problem(resource_line(plan, arch, built))
+    deliver(_artifact(what, source, program, built), output)
+    return 0
+
+
+def _artifact(what: str, source: str, program: Program, built: BuiltCubin | None) -> str | bytes:
+    """The text or bytes that ``--emit`` names."""
+    if what == "cu":
+        return source
+    if what == "plan":
+        from deepgemm_codegen.cli.plan_json import program_json  # noqa: PLC0415
+
+        return program_json(program)
+    if what == "ptx" and built is None:
+        from deepgemm_codegen.toolchain import compile_ptx  # noqa: PLC0415
+
+        plan = program.kernels[0]
+        return compile_ptx(source, name=plan.name, arch=plan.target).ptx
+    if built is None:
+        raise InternalError(f"nothing was built for --emit={what}")
+    if what == "sass":
+        from deepgemm_codegen.toolchain import disassemble  # noqa: PLC0415
+
+        return disassemble(built.cubin)
+    return built.ptx if what == "ptx" else built.cubin
+
+
+def resource_line(plan: KernelPlan, arch: Arch, built: BuiltCubin) -> str:
+    """Registers, spills, shared memory and occupancy in one line."""
+    from deepgemm_codegen.toolchain import occupancy  # noqa: PLC0415
+
+    usage = built.resources[plan.name]
+    threads, dynamic = plan.body.threads, plan.body.shared_bytes
+    blocks = occupancy(
+        usage,
+        threads,
+        registers_per_sm=arch.registers_per_sm,
+        threads_per_sm=arch.threads_per_sm,
+        shared_per_sm=arch.shared_per_sm,
+        blocks_per_sm=arch.blocks_per_sm,
+        dynamic_shared=dynamic,
+        reserved_shared=arch.shared_reserved,
+    )
+    warps, most = blocks * threads // 32, arch.threads_per_sm // 32
+    spilled = usage.spill_store_bytes + usage.spill_load_bytes
+    return (
+        f"resources: {usage.registers} registers a thread, {spilled} bytes spilled,"
+        f" {usage.shared_bytes + dynamic} bytes of shared memory a block of {threads} threads;"
+        f" {blocks} blocks a multiprocessor of {arch.gpu.name}"
+        f" ({warps} of {most} warps, {100 * warps // most} %)"
+    )

@@ -1,0 +1,69 @@
+"""A program as JSON: what was asked, what was decided and why, and how to launch it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen import __version__
+from deepgemm_codegen.dtypes import DType
+from deepgemm_codegen.epilogue import EpilogueStep
+from deepgemm_codegen.expressions import CeilDiv, Number, Product, Variable
+from deepgemm_codegen.spec import Dim, GemmSpec
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan, Program
+
+__all__ = ["FORMAT", "plan_json", "program_json"]
+
+FORMAT = "1.0"
+"""Additions raise the minor number, removals the major one."""
+
+_AS_TEXT = (DType, Dim, EpilogueStep, Number, Variable, CeilDiv, Product)
+
+
+def _value(value: object) -> Any:
+    if isinstance(value, GemmSpec):
+        return value.to_fields()
+    if isinstance(value, _AS_TEXT):
+        return str(value)
+    if is_dataclass(value):
+        return {f.name: _value(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, (tuple, list)):
+        return [_value(entry) for entry in value]
+    return value
+
+
+def plan_json(plan: KernelPlan) -> dict[str, Any]:
+    """One kernel: its plan, and its launch with the grid as an expression over m, n, k."""
+    described: dict[str, Any] = _value(plan)
+    decisions = described.pop("decisions")
+    return {
+        "name": plan.name,
+        "target": plan.target,
+        "launch": {
+            "blocks": str(plan.blocks),
+            "threads": plan.body.threads,
+            "shared_bytes": plan.body.shared_bytes,
+            "parameters": [
+                {"name": p.name, "role": p.role, "declaration": p.declaration}
+                for p in plan.parameters
+            ],
+        },
+        "decisions": decisions,
+        "plan": described,
+    }
+
+
+def program_json(program: Program) -> str:
+    """All kernels in launch order, as indented JSON with a final newline."""
+    text = json.dumps(
+        {
+            "format": FORMAT,
+            "generator": f"deepgemm_codegen {__version__}",
+            "kernels": [plan_json(plan) for plan in program.kernels],
+        },
+        indent=2,
+    )
+    return text + "\n"

@@ -1,0 +1,180 @@
+"""What the user asks for, gathered from flags, environment, kernel file and defaults.
+
+A flag beats the environment, the environment beats a kernel file, a file beats the default; each
+value remembers where it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.cli.flags import flag_of
+from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.spec import (
+    FIELDS,
+    MAX_DIMENSION,
+    OVERRIDES,
+    GemmSpec,
+    check_range,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from deepgemm_codegen.cli.streams import Console
+    from deepgemm_codegen.specfile import SpecEntry
+
+__all__ = ["Request", "Setting", "environment_settings", "gather", "requests_of", "take_flags"]
+
+_PREFETCH = "DGEMM_PREFETCH_DEPTH"
+_OTHER_VARIABLES = ("DGEMM_CACHE_DIR", "DGEMM_COMPILATION_TIMEOUT_MS")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value from the environment.
+
+    Attributes:
+        value: the field's text.
+        variable: ``NAME=TEXT`` as it stands in the environment.
+    """
+
+    value: str
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A spec, and where each of its values came from.
+
+    Attributes:
+        spec: what to generate.
+        origins: field to ``flag --tile-m``, ``environment DGEMM_TILE_M``, ``FILE:LINE`` or
+            ``default``.
+        where: the kernel file's place, or empty.
+    """
+
+    spec: GemmSpec
+    origins: Mapping[str, str]
+    where: str = ""
+
+
+def take_flags(values: dict[str, str | None]) -> dict[str, str]:
+    """The spec's flags that were given, taken out of a command's parameters."""
+    given = {}
+    for name in (*FIELDS, *OVERRIDES):
+        value = values.pop(name, None)
+        if value is not None:
+            given[name] = value
+    return given
+
+
+def environment_settings(env: Mapping[str, str], console: Console) -> dict[str, Setting]:
+    """The overrides that the environment sets, by field name.
+
+    A misspelt ``DGEMM_`` variable is named on stderr, since nothing else would tell.
+
+    Raises:
+        InputError: a value that is no whole number or out of range, or two that disagree.
+    """
+    found: dict[str, Setting] = {}
+    for name in OVERRIDES:
+        variable = f"DGEMM_{name.upper()}"
+        text = env.get(variable, "").strip()
+        if text:
+            number = whole_number(text, variable)
+            check_range(number, variable, 1, MAX_DIMENSION)
+            found[name] = Setting(str(number), f"{variable}={text}")
+    text = env.get(_PREFETCH, "").strip()
+    if text:
+        depth = whole_number(text, _PREFETCH)
+        check_range(depth, _PREFETCH, 0, MAX_DIMENSION - 1)
+        setting = Setting(str(depth + 1), f"{_PREFETCH}={text}")
+        twin = found.setdefault("stages", setting)
+        if twin.value != setting.value:
+            raise InputError(
+                f"{twin.variable} and {setting.variable} disagree; the prefetch depth is one less"
+                " than the stages: unset one of them"
+            )
+    known = [f"DGEMM_{name.upper()}" for name in OVERRIDES] + [_PREFETCH, *_OTHER_VARIABLES]
+    for variable in sorted(env):
+        if variable.startswith("DGEMM_") and variable not in known:
+            console.problem(f"warning: {variable} sets nothing{nearest_variable(variable, known)}")
+    return found
+
+
+def nearest_variable(variable: str, known: list[str]) -> str:
+    """The suffix that names the closest variable; `nearest` folds case the other way."""
+    return (
+        nearest(variable, [name.lower() for name in known])
+        .upper()
+        .replace("DID YOU MEAN", "did you mean")
+    )
+
+
+def gather(
+    flags: Mapping[str, str],
+    settings: Mapping[str, Setting],
+    console: Console,
+    *,
+    base: GemmSpec | None = None,
+    where: str = "",
+    again: bool = False,
+) -> Request:
+    """One spec from all the places a value can come from.
+
+    Args:
+        flags: what the command line gives.
+        settings: what the environment gives.
+        console: where used environment values are noted.
+        base: the spec of a kernel file, or None.
+        where: its place, ``FILE:LINE``.
+        again: whether an earlier kernel has noted what the environment sets.
+
+    Raises:
+        InputError: as `GemmSpec.from_fields`.
+    """
+    values = dict(base.to_fields()) if base is not None else {}
+    origins = dict.fromkeys(values, where)
+    for name, setting in settings.items():
+        if name in flags:
+            continue
+        if name in values or not again:
+            before = f", in place of {values[name]} from {where}" if name in values else ""
+            what = f"{name} = {setting.value} from the environment ({setting.variable})"
+            console.note(what + before)
+        values[name] = setting.value
+        origins[name] = f"environment {setting.variable.partition('=')[0]}"
+    for name, value in flags.items():
+        values[name] = value
+        origins[name] = f"flag {flag_of(name)}"
+    spec = GemmSpec.from_fields(values)
+    return Request(spec, origins, where)
+
+
+def requests_of(
+    files: Sequence[str],
+    flags: Mapping[str, str],
+    settings: Mapping[str, Setting],
+    console: Console,
+) -> list[tuple[SpecEntry, Request]]:
+    """Every kernel that some kernel files ask for, with flags and environment laid over it.
+
+    Raises:
+        InputError: whatever is wrong with the files, or with a kernel after the flags; it names
+            the place.
+    """
+    from deepgemm_codegen.specfile import read_all  # noqa: PLC0415  flags alone need no YAML
+
+    asked: list[tuple[SpecEntry, Request]] = []
+    for entry in read_all(files):
+        try:
+            request = gather(
+                flags, settings, console, base=entry.spec, where=entry.where, again=bool(asked)
+            )
+        except InputError as error:
+            raise InputError(f"{entry.where}: {error}") from error
+        asked.append((entry, request))
+    return asked

@@ -1,0 +1,181 @@
+"""What rules a candidate out: each constraint by name, with its reason.
+
+A constraint takes plain numbers and returns None, or (got, limit) when the candidate breaks it.
+The search asks from the outermost question inwards, so that what the tile already forbids is
+never asked again a stage count at a time; `violations` asks everything of one finished choice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.pipeline import shared_bytes
+from deepgemm_codegen.decide.registers import (
+    accumulators_of,
+    copied_vectors,
+    operand_registers,
+    register_cap,
+    register_estimate,
+)
+from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.decide.assemble import Choice
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["PHRASES", "Miss", "violations"]
+
+Miss = tuple[int, int]
+"""(got, limit) of a broken constraint."""
+
+MMA_M, MMA_N, FRAGMENT_K = 16, 8, 16
+"""Rows of one fragment of A, columns of one of B, and the k that one set of ldmatrix covers."""
+
+MAX_WARPS = 16
+"""Warps of a block; above 512 threads the register cap falls below 128 a thread."""
+
+MAX_ACCUMULATORS = 128
+"""fp32 sums a thread may hold: half its 255 registers; the rest is fragments and addresses."""
+
+MAX_COPIES = 32
+"""Vectors that a thread copies a slice; ptxas keeps an address and a test for each of them."""
+
+MAX_GRID = 2**31 - 1
+"""Blocks of a one-dimensional grid (CUDA programming guide, technical specifications)."""
+
+
+def fragments(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> Miss | None:
+    """Warps split the tile into whole fragments: got is what would have no warp, wanted 0."""
+    left = max(tile_m % (MMA_M * warps_m), tile_n % (MMA_N * warps_n))
+    return (left, 0) if left else None
+
+
+def warps(count: int) -> Miss | None:
+    """At most 16 warps a block, so that each thread may keep 128 registers."""
+    return (count, MAX_WARPS) if count > MAX_WARPS else None
+
+
+def accumulators(tile_m: int, tile_n: int, count: int) -> Miss | None:
+    """A thread's sums stay in registers; more than 128 of them spill."""
+    got = accumulators_of(tile_m, tile_n, count)
+    return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
+
+
+def grid(tiles: int) -> Miss | None:
+    """One block a tile: their number fits a one-dimensional grid."""
+    return (tiles, MAX_GRID) if tiles > MAX_GRID else None
+
+
+def slice_steps(tile_k: int) -> Miss | None:
+    """A slice is whole fragment sets of 16: got is what is left over, wanted 0."""
+    return (tile_k % FRAGMENT_K, 0) if tile_k % FRAGMENT_K else None
+
+
+def panel(row_bytes: int, pass_bytes: int) -> Miss | None:
+    """One pass of the copy loop fills eight rows of a panel of at least 16 bytes.
+
+    Only then is the swizzle phase of a thread the same in every pass. Few threads with narrow
+    vectors break it.
+    """
+    if swizzle_bytes_for(row_bytes, pass_bytes):
+        return None
+    return (pass_bytes, 8 * CHUNK_BYTES)
+
+
+def copies(vectors: int) -> Miss | None:
+    """The unrolled copy of a slice stays short; beyond 32 vectors a thread, ptxas spills."""
+    return (vectors, MAX_COPIES) if vectors > MAX_COPIES else None
+
+
+def staged_copy(stages: int, *, staged: bool) -> Miss | None:
+    """A copy through registers is one slice ahead of the math: two slots, never more."""
+    return (stages, 2) if staged and stages > 2 else None
+
+
+def shared_block(needed: int, machine: Machine) -> Miss | None:
+    """The ring, or the epilogue's slabs that reuse it, fit what one block may ask for."""
+    limit = machine.shared_per_block
+    return (needed, limit) if needed > limit else None
+
+
+def shared_sm(needed: int, blocks: int, machine: Machine) -> Miss | None:
+    """The planned resident blocks fit a multiprocessor, each with the driver's reserve."""
+    got = (needed + machine.shared_reserved) * blocks
+    return (got, machine.shared_per_sm) if got > machine.shared_per_sm else None
+
+
+def registers(estimate: int, threads: int, blocks: int, machine: Machine) -> Miss | None:
+    """The estimate fits the cap that ``__launch_bounds__(threads, blocks)`` gives a thread."""
+    cap = register_cap(threads, blocks, machine)
+    return (estimate, cap) if estimate > cap else None
+
+
+def threads_sm(threads: int, blocks: int, machine: Machine) -> Miss | None:
+    """The planned resident blocks' threads fit a multiprocessor."""
+    got = threads * blocks
+    return (got, machine.threads_per_sm) if got > machine.threads_per_sm else None
+
+
+def blocks_sm(blocks: int, machine: Machine) -> Miss | None:
+    """A multiprocessor holds so many blocks and no more."""
+    return (blocks, machine.blocks_per_sm) if blocks > machine.blocks_per_sm else None
+
+
+PHRASES: dict[str, str] = {
+    "fragments": "{got} rows or columns are left without a warp",
+    "warps": "{got} warps a block; the limit is {limit}",
+    "accumulators": "{got} accumulators a thread; the limit is {limit}",
+    "grid": "{got} blocks; a grid holds {limit}",
+    "slice_steps": "{got} elements of k are no whole fragment",
+    "panel": "a pass of the copy moves {got} bytes; the least is {limit}, eight rows of a panel",
+    "copies": "{got} vectors that a thread copies a slice; the limit is {limit}",
+    "staged_copy": "{got} stages for a copy through registers; it uses {limit}",
+    "shared_block": (
+        "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
+    ),
+    "shared_sm": (
+        "{got} bytes of shared memory in the resident blocks; {machine} has {limit} an SM"
+    ),
+    "registers": "about {got} registers a thread; the cap is {limit}",
+    "threads_sm": "{got} threads in the resident blocks; {machine} holds {limit} an SM",
+    "blocks_sm": "{got} resident blocks; {machine} holds {limit} an SM",
+}
+"""Every constraint, in the order they are asked, and how a broken one reads."""
+
+
+def violations(
+    problem: Problem, machine: Machine, choice: Choice
+) -> Iterator[tuple[str, int, int]]:
+    """(constraint, got, limit) of everything that is wrong with a choice, in order."""
+    tile_m, tile_n, tile_k = choice.tile_m, choice.tile_n, choice.tile_k
+    count = choice.warps_m * choice.warps_n
+    threads, blocks = WARP * count, choice.min_blocks
+    size = problem.element_bytes
+    needed = shared_bytes(tile_m, tile_n, tile_k, choice.warps_m, choice.stages, size)
+    estimate = register_estimate(tile_m, tile_n, choice.warps_m, choice.warps_n)
+    estimate += operand_registers(problem, tile_m, tile_n, tile_k, choice.warps_m, choice.warps_n)
+    a_row = (tile_k if problem.a_k_major else tile_m) * size
+    b_row = (tile_k if problem.b_k_major else tile_n) * size
+    tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
+    for name, miss in (
+        ("fragments", fragments(tile_m, tile_n, choice.warps_m, choice.warps_n)),
+        ("warps", warps(count)),
+        ("accumulators", accumulators(tile_m, tile_n, count)),
+        ("grid", grid(tiles)),
+        ("slice_steps", slice_steps(tile_k)),
+        ("panel", panel(a_row, threads * problem.a.vector_bytes)),
+        ("panel", panel(b_row, threads * problem.b.vector_bytes)),
+        ("copies", copies(copied_vectors(problem, tile_m, tile_n, tile_k, threads))),
+        ("staged_copy", staged_copy(choice.stages, staged=problem.staged)),
+        ("shared_block", shared_block(needed, machine)),
+        ("shared_sm", shared_sm(needed, blocks, machine)),
+        ("registers", registers(estimate, threads, blocks, machine)),
+        ("threads_sm", threads_sm(threads, blocks, machine)),
+        ("blocks_sm", blocks_sm(blocks, machine)),
+    ):
+        if miss is not None:
+            yield name, *miss

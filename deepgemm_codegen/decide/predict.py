@@ -1,0 +1,299 @@
+"""What a candidate costs: bytes, waves, clocks.
+
+The model is a handful of sums that a person can redo with a pencil; it ranks candidates, and it
+is not a simulator. All clocks are those of one multiprocessor, the busiest.
+
+A *wave* is every multiprocessor holding its resident blocks. A multiprocessor with x of them
+works through x slices at a time, for which it needs
+
+- ``mma``: their FLOP at the rate of mma.sync, if four schedulers have a warp each;
+- ``feed``: their traffic in shared memory at 128 bytes a clock (ldmatrix reads and the copy's
+  writes), and the issue of the copy's instructions;
+- ``flow``: their bytes from the L2, or all multiprocessors' bytes from device memory, and, after
+  the slices that the prologue starts, never less than the latency spread over the slices in
+  flight (Little's law).
+
+mma and feed overlap imperfectly: together they take the root of their squares, which fits the
+best open mma.sync kernels on an H200 (128x256x64 tile at 4096-cubed, 64x128x64 at 1024-cubed)
+within ten percent. Barriers and latencies inside a slice come on top, shared by the warps of a
+scheduler. The longer of work and flow counts in full and the shorter in part.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.pipeline import useful_stages
+from deepgemm_codegen.decide.registers import SCHEDULERS, fragment_buffers
+from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
+from deepgemm_codegen.layout import swizzle_bytes_for
+from deepgemm_codegen.plan import FRAGMENT_K
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.assemble import Choice
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["Prediction", "predict"]
+
+SHARED_RATE = 128
+"""Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
+
+SYNC = 100
+"""Clocks a slice that one warp a scheduler loses to the wait and the barrier."""
+
+STEP = (10, 40)
+"""Clocks a fragment set that it loses to ldmatrix: fragments prefetched, or loaded as needed."""
+
+OVERLAP = 0.1
+"""Part of the shorter of work and flow that the longer does not hide."""
+
+COPY_ISSUE = 4
+"""Clocks of the load/store unit for one warp's copy instruction, whatever its width: what the
+write of 512 bytes to shared memory takes, so that narrower vectors cost time of their own."""
+
+STAGED_ISSUE = 6
+"""Further clocks of a copy through registers: a load, a test, and the store apart."""
+
+PANEL_TRAFFIC = {128: 1.0, 64: 1.05, 32: 1.3, 16: 2.0}
+"""L2 bytes a useful byte by panel width: a panel of 16 bytes uses half of each 32-byte sector."""
+
+BLOCK_START = 300
+"""Clocks until a new block's first copy: launch of the block, its arguments, its addresses."""
+
+SLAB = 8 / SHARED_RATE
+"""Clocks an element of D that the epilogue's fp32 slab is written and read."""
+
+STORE_ISSUE = 4
+"""Clocks of the load/store unit for one warp's store to D (or load of C)."""
+
+FRAGMENT_FINISH = 80
+"""Clocks of latency a 16-row step of the epilogue: slab write, barrier, read, store."""
+
+
+class Prediction(NamedTuple):
+    """What a choice is predicted to cost.
+
+    Attributes:
+        clocks, us: the whole kernel with its launch.
+        tiles: blocks of the grid.
+        waves: waves of blocks, the last one counted by its share.
+        slices: slices of k.
+        l2_bytes: bytes of A and B that cross from the L2.
+        operand_bytes: bytes of A and B from device memory.
+        dram_bytes: the same with C and D.
+        parts: clocks a slice of a full wave by what takes them (see the module's docstring).
+        bound: the longest part, or ``launch and latency`` where those outweigh it.
+    """
+
+    clocks: float
+    us: float
+    tiles: int
+    waves: float
+    slices: int
+    l2_bytes: float
+    operand_bytes: float
+    dram_bytes: float
+    parts: dict[str, float]
+    bound: str
+
+
+def tile_clocks(
+    machine: Machine, element_bytes: int, tile_m: int, tile_n: int, warps_m: int, warps_n: int
+) -> tuple[float, float]:
+    """(mma, shared) clocks of one tile and one element of k.
+
+    Each warp reads its rows of A and columns of B through ldmatrix; the copy writes each once.
+    """
+    mma = 2 * tile_m * tile_n / machine.mma_rate
+    reads = tile_m * warps_n + tile_n * warps_m
+    shared = (reads + tile_m + tile_n) * element_bytes / SHARED_RATE
+    return mma, shared
+
+
+def copy_clocks(problem: Problem) -> tuple[float, float]:
+    """Issue clocks of the copy of one row of A and one column of B, and one element of k.
+
+    Beyond those of the shared-memory write itself, which `tile_clocks` counts.
+    """
+    rates = []
+    for travel in (problem.a, problem.b):
+        vector_bytes = travel.vector_bytes * WARP
+        issue = COPY_ISSUE - vector_bytes / SHARED_RATE
+        if travel.mechanism == "registers":
+            issue += STAGED_ISSUE
+        rates.append(issue * problem.element_bytes / vector_bytes)
+    return rates[0], rates[1]
+
+
+def finish_clocks(problem: Problem) -> float:
+    """Issue clocks of the epilogue for one element of D."""
+    accesses = 2 if problem.c_bytes else 1
+    return SLAB + accesses * STORE_ISSUE / (WARP * problem.vector)
+
+
+def first_clocks(machine: Machine) -> float:
+    """Clocks from a block's start until its first bytes arrive."""
+    return BLOCK_START + machine.latency
+
+
+def slice_loss(tile_k: int) -> float:
+    """Clocks a slice that one warp a scheduler loses to barriers and latencies."""
+    return SYNC + STEP[fragment_buffers(tile_k) == 1] * tile_k / FRAGMENT_K
+
+
+def output_bytes(problem: Problem) -> int:
+    """Bytes of D written and of C read."""
+    return problem.batch * problem.m * problem.n * (problem.d_bytes + problem.c_bytes)
+
+
+def roofline(problem: Problem, machine: Machine) -> float:
+    """Clocks that no tile can beat: launch, first bytes, and the slower of math and memory."""
+    math = 2 * problem.batch * problem.m * problem.n * problem.k / machine.mma_rate / machine.sms
+    bytes_moved = compulsory_bytes(problem) + output_bytes(problem)
+    memory = bytes_moved / machine.dram_rate
+    return machine.launch + first_clocks(machine) + max(math, memory)
+
+
+def kernel_clocks(
+    problem: Problem,
+    machine: Machine,
+    *,
+    tiles: int,
+    tile_k: int,
+    warps: int,
+    warp_rows: int,
+    stages: int,
+    blocks: int,
+    mma: float,
+    feed: float,
+    flow: float,
+    finish: float,
+    dram_bytes: float,
+) -> float:
+    """Clocks of the whole kernel.
+
+    Args:
+        problem: what is computed.
+        machine: where.
+        tiles: blocks of the grid.
+        tile_k: elements of a slice.
+        warps: of a block.
+        warp_rows: rows of a warp tile.
+        stages: ring slots.
+        blocks: resident blocks of a multiprocessor.
+        mma: tensor-core clocks of one tile and one element of k.
+        feed: shared-memory and issue clocks of the same.
+        flow: L2 clocks of the same.
+        finish: clocks of one tile's epilogue.
+        dram_bytes: bytes of A and B from device memory.
+    """
+    slices = -(-problem.k // tile_k)
+    depth = min(stages, useful_stages(slices)) - 1
+    per_wave = machine.sms * blocks
+    full, rest = divmod(tiles, per_wave)
+    loss = slice_loss(tile_k)
+    mma *= tile_k
+    feed *= tile_k
+    flow *= tile_k
+    dram = dram_bytes / (tiles * slices * machine.dram_rate) if slices else 0.0
+    out = output_bytes(problem) / (tiles * machine.dram_rate)
+    first = first_clocks(machine) + flow
+    last = FRAGMENT_FINISH / 16 * warp_rows + (machine.latency if problem.c_bytes else 0.0)
+    # Beyond the first wave, a block's start hides behind the other resident blocks.
+    total = machine.launch + first + (full - (rest == 0)) * first / blocks
+    for count, resident, moving in (
+        (full, blocks, per_wave),
+        (rest > 0, -(-rest // machine.sms), rest),
+    ):
+        if not count:
+            continue
+        ready = resident * warps
+        math = mma * resident if ready >= SCHEDULERS else mma * SCHEDULERS / warps
+        move = feed * resident
+        work = sqrt(math * math + move * move)
+        work += loss * SCHEDULERS / ready if ready > SCHEDULERS else loss
+        memory = max(flow * resident, dram * moving)
+        # The slices that the prologue starts arrive one after the other; each later one is
+        # started `depth` slices ahead, and waits if its latency takes longer than those.
+        late = (machine.loaded_latency + memory) / depth - memory
+        if late > 0 and slices:
+            memory += late * (slices - depth) / slices
+        slice_clocks = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+        total += count * (slices * slice_clocks + max(finish * resident, out * moving) + last)
+    return total
+
+
+def flow_clocks(
+    problem: Problem, machine: Machine, tile_m: int, tile_n: int, tile_k: int, threads: int
+) -> float:
+    """L2 clocks of one tile and one element of k; rows beyond the matrix are never read."""
+    size = problem.element_bytes
+    a_row = (tile_k if problem.a_k_major else tile_m) * size
+    b_row = (tile_k if problem.b_k_major else tile_n) * size
+    a_panel = swizzle_bytes_for(a_row, threads * problem.a.vector_bytes)
+    b_panel = swizzle_bytes_for(b_row, threads * problem.b.vector_bytes)
+    rows = problem.m / -(-problem.m // tile_m)
+    columns = problem.n / -(-problem.n // tile_n)
+    useful = rows * PANEL_TRAFFIC[a_panel] + columns * PANEL_TRAFFIC[b_panel]
+    return useful * size / machine.l2_rate
+
+
+def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
+    """The cost of one legal choice, with its parts."""
+    tile_m, tile_n, tile_k = choice.tile_m, choice.tile_n, choice.tile_k
+    warps = choice.warps_m * choice.warps_n
+    size = problem.element_bytes
+    tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
+    slices = -(-problem.k // tile_k)
+    mma, shared = tile_clocks(machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n)
+    copy_a, copy_b = copy_clocks(problem)
+    feed = shared + tile_m * copy_a + tile_n * copy_b
+    flow = flow_clocks(problem, machine, tile_m, tile_n, tile_k, WARP * warps)
+    blocks = choice.min_blocks
+    dram_bytes = operand_traffic(problem, machine, tile_m, tile_n, blocks, choice.raster_group)
+    clocks = kernel_clocks(
+        problem,
+        machine,
+        tiles=tiles,
+        tile_k=tile_k,
+        warps=warps,
+        warp_rows=tile_m // choice.warps_m,
+        stages=choice.stages,
+        blocks=blocks,
+        mma=mma,
+        feed=feed,
+        flow=flow,
+        finish=finish_clocks(problem) * tile_m * tile_n,
+        dram_bytes=dram_bytes,
+    )
+    per_wave = machine.sms * blocks
+    resident = min(blocks, -(-tiles // machine.sms))
+    dram = dram_bytes / (tiles * slices * machine.dram_rate) if slices else 0.0
+    parts = {
+        "tensor cores": mma * tile_k * max(resident, SCHEDULERS / warps),
+        "shared memory": feed * tile_k * resident,
+        "L2": flow * tile_k * resident,
+        "device memory": dram * min(tiles, per_wave),
+    }
+    depth = min(choice.stages, useful_stages(slices)) - 1
+    transfer = max(parts["L2"], parts["device memory"])
+    late = max((machine.loaded_latency + transfer) / depth - transfer, 0.0)
+    parts["latency"] = (transfer + late) * (slices > depth)
+    bound = max(parts, key=lambda part: parts[part])
+    if slices * parts[bound] * tiles / per_wave < machine.launch + first_clocks(machine):
+        bound = "launch and latency"
+    return Prediction(
+        clocks=clocks,
+        us=clocks / machine.clock_mhz,
+        tiles=tiles,
+        waves=tiles / per_wave,
+        slices=slices,
+        l2_bytes=flow * machine.l2_rate * tiles * problem.k,
+        operand_bytes=dram_bytes,
+        dram_bytes=dram_bytes + output_bytes(problem),
+        parts=parts,
+        bound=bound,
+    )

@@ -1,0 +1,70 @@
+"""The spec in the plan's roles: what every question of the tree asks about.
+
+A spec with a transposed D is planned as D^T = B^T * A^T (see `deepgemm_codegen.plan`), so here m
+is the extent of the plan's rows and ``a`` the operand that lies along them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.operands import output_vector, travel_of
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.operands import Travel
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["Problem", "problem_of"]
+
+
+class Problem(NamedTuple):
+    """A GEMM as the tree sees it; sizes of dynamic dimensions are those planned for.
+
+    Attributes:
+        m, n, k, batch: extents in the plan's roles.
+        element_bytes: of A and B.
+        a, b: how each operand's bytes travel.
+        a_k_major, b_k_major: whether k is contiguous in memory.
+        vector: elements of D that a lane stores at a time.
+        d_bytes, c_bytes: of one element; ``c_bytes`` is 0 without C.
+        staged: whether any operand passes through registers on its way to shared memory.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    element_bytes: int
+    a: Travel
+    b: Travel
+    a_k_major: bool
+    b_k_major: bool
+    vector: int
+    d_bytes: int
+    c_bytes: int
+    staged: bool
+
+
+def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
+    """The canonical form of a spec."""
+    a, b = travel_of(spec, "a", arch), travel_of(spec, "b", arch)
+    a_k_major, b_k_major = spec.layout[0] == "n", spec.layout[1] == "t"
+    m, n = spec.m.size, spec.n.size
+    if spec.layout_d == "t":
+        m, n, a, b, a_k_major, b_k_major = n, m, b, a, b_k_major, a_k_major
+    return Problem(
+        m=m,
+        n=n,
+        k=spec.k.size,
+        batch=spec.batch,
+        element_bytes=spec.dtype_a.bytes,
+        a=a,
+        b=b,
+        a_k_major=a_k_major,
+        b_k_major=b_k_major,
+        vector=output_vector(spec),
+        d_bytes=spec.dtype_d.bytes,
+        c_bytes=spec.dtype_c.bytes if spec.dtype_c is not None else 0,
+        staged=a.mechanism == "registers" or b.mechanism == "registers",
+    )

@@ -1,0 +1,153 @@
+"""The questions of the tree, answered by the winner: what a plan carries as its decisions.
+
+A reason is read off the winner alone, so that planning stays fast; `explain` adds what the best
+rival would cost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.pipeline import shared_bytes
+from deepgemm_codegen.decide.registers import (
+    accumulators_of,
+    operand_registers,
+    register_cap,
+    register_estimate,
+)
+from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.layout import swizzle_bytes_for
+from deepgemm_codegen.plan import Decision
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.assemble import Choice
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.operands import Travel
+    from deepgemm_codegen.decide.predict import Prediction
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["answers"]
+
+
+def answers(
+    problem: Problem, arch: Arch, machine: Machine, choice: Choice, prediction: Prediction
+) -> tuple[Decision, ...]:
+    """Every question with its answer and reason, in the order of the tree."""
+    questions = (
+        ("family", *_family(arch)),
+        ("mma shape", *_mma(arch)),
+        ("tile", *_tile(machine, choice, prediction)),
+        ("warps", *_warps(choice)),
+        ("copy of A", *_copy(problem.a, "A")),
+        ("copy of B", *_copy(problem.b, "B")),
+        ("swizzle", *_swizzle(problem, choice)),
+        ("stages", *_stages(problem, machine, choice, prediction)),
+        ("occupancy", *_occupancy(problem, machine, choice)),
+        ("raster", *_raster(problem, prediction, choice)),
+        ("store", *_store(problem)),
+    )
+    return tuple(
+        Decision(f"D{number:02}", question, answer, reason)
+        for number, (question, answer, reason) in enumerate(questions, start=1)
+    )
+
+
+def _family(arch: Arch) -> tuple[str, str]:
+    return "mma_sync", f"{arch.name} multiplies through mma.sync; the only family so far"
+
+
+def _mma(arch: Arch) -> tuple[str, str]:
+    return f"m16n8k{arch.mma_k}", f"the largest 16-bit shape of {arch.name}, sums in fp32"
+
+
+def _tile(machine: Machine, choice: Choice, prediction: Prediction) -> tuple[str, str]:
+    tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
+    slots = f"{machine.sms} SMs" + (f" x {choice.min_blocks}" if choice.min_blocks > 1 else "")
+    reason = f"{tiles} on {slots}: {prediction.waves:.2f} waves; bound by {prediction.bound}"
+    return f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}", reason
+
+
+def _warps(choice: Choice) -> tuple[str, str]:
+    warp_m, warp_n = choice.tile_m // choice.warps_m, choice.tile_n // choice.warps_n
+    sums = accumulators_of(choice.tile_m, choice.tile_n, choice.warps_m * choice.warps_n)
+    reads = 2 * (choice.tile_m * choice.warps_n + choice.tile_n * choice.warps_m)
+    reason = f"warp tiles of {warp_m}x{warp_n}: {sums} sums a thread, {reads} bytes read a k"
+    return f"{choice.warps_m}x{choice.warps_n}", reason
+
+
+def _copy(travel: Travel, name: str) -> tuple[str, str]:
+    how = "cp.async" if travel.mechanism == "cp_async" else "registers"
+    if travel.limit:
+        reason = f"{travel.limit} allows no wider vector"
+    elif travel.mechanism == "cp_async":
+        reason = f"every row of {name} starts on 16 bytes"
+    else:
+        reason = "no cp.async on this architecture"
+    return f"{how}, {travel.vector_bytes} bytes", reason
+
+
+def _swizzle(problem: Problem, choice: Choice) -> tuple[str, str]:
+    size = problem.element_bytes
+    threads = WARP * choice.warps_m * choice.warps_n
+    panels, rows = [], []
+    for travel, k_major, tile in (
+        (problem.a, problem.a_k_major, choice.tile_m),
+        (problem.b, problem.b_k_major, choice.tile_n),
+    ):
+        row = (choice.tile_k if k_major else tile) * size
+        panels.append(swizzle_bytes_for(row, threads * travel.vector_bytes))
+        rows.append(row)
+    reason = f"the widest that rows of {rows[0]} and {rows[1]} bytes and the copy loop admit"
+    return f"A {panels[0]}, B {panels[1]} bytes", reason
+
+
+def _stages(
+    problem: Problem, machine: Machine, choice: Choice, prediction: Prediction
+) -> tuple[str, str]:
+    needed = shared_bytes(
+        choice.tile_m,
+        choice.tile_n,
+        choice.tile_k,
+        choice.warps_m,
+        choice.stages,
+        problem.element_bytes,
+    )
+    reason = f"{needed} of {machine.shared_per_block} bytes a block"
+    if problem.staged:
+        reason += "; a copy through registers runs one slice ahead"
+    elif choice.stages > prediction.slices:
+        reason += f"; all of k is {prediction.slices} slices"
+    else:
+        reason += "; no more would be cheaper"
+    return str(choice.stages), reason
+
+
+def _occupancy(problem: Problem, machine: Machine, choice: Choice) -> tuple[str, str]:
+    threads = WARP * choice.warps_m * choice.warps_n
+    estimate = register_estimate(choice.tile_m, choice.tile_n, choice.warps_m, choice.warps_n)
+    estimate += operand_registers(
+        problem, choice.tile_m, choice.tile_n, choice.tile_k, choice.warps_m, choice.warps_n
+    )
+    cap = register_cap(threads, choice.min_blocks, machine)
+    blocks = f"{choice.min_blocks} block" + ("s" if choice.min_blocks > 1 else "")
+    return blocks, f"about {estimate} registers a thread under a cap of {cap}"
+
+
+def _raster(problem: Problem, prediction: Prediction, choice: Choice) -> tuple[str, str]:
+    once = compulsory_bytes(problem)
+    if prediction.operand_bytes > once:
+        reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"
+    else:
+        reason = "memory delivers A and B once; neighbours share the rest through the L2"
+    rows = "row" if choice.raster_group == 1 else "rows"
+    return f"{choice.raster_group} tile {rows}", reason
+
+
+def _store(problem: Problem) -> tuple[str, str]:
+    size = problem.vector * problem.d_bytes
+    where = "C and D" if problem.c_bytes else "D"
+    elements = "element" if problem.vector == 1 else "elements"
+    reason = f"{size} bytes of D: the widest that every row of {where} allows"
+    return f"{problem.vector} {elements}", reason

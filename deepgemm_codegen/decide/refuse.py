@@ -1,0 +1,132 @@
+"""Refusals: what was given, the limit it breaks, and the nearest value that would do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.decide.assemble import Choice
+from deepgemm_codegen.decide.constraints import MAX_GRID, PHRASES, violations
+from deepgemm_codegen.decide.menu import LEGAL, Menu, menu_for
+from deepgemm_codegen.decide.search import search
+from deepgemm_codegen.errors import InputError, InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.spec import GemmSpec, Overrides
+
+__all__ = ["check_types", "refuse"]
+
+
+def check_types(spec: GemmSpec, arch: Arch) -> None:
+    """Refuses operand types that the architecture's mma does not multiply.
+
+    Raises:
+        InputError: names the type, what the architecture has, and the oldest one that serves.
+    """
+    dtype = spec.dtype_a.name
+    if dtype in arch.dtypes:
+        return
+    able = [name for name in known_architectures() if dtype in load_arch(name).dtypes]
+    remedy = f"give dtype {arch.dtypes[0]}"
+    if able:
+        remedy += f", or arch {able[0]} or later"
+    raise InputError(
+        f"dtype = {dtype}: {arch.name} has no mma for it, only for"
+        f" {', '.join(arch.dtypes)}; {remedy}"
+    )
+
+
+def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError:
+    """The error for a spec that no candidate serves."""
+    overrides = spec.overrides
+    given = dict(overrides.items())
+    nearest = None
+    if not given or search(problem, machine, menu_for(problem)) is None:
+        return _too_large(spec, problem, machine)
+    menu = menu_for(problem, overrides)
+    name, got, limit = _nearest_miss(problem, machine, menu)
+    for blamed in reversed(given):
+        nearest = _nearest_legal(problem, machine, overrides, blamed)
+        if nearest is not None:
+            break
+    else:
+        blamed = next(reversed(given))
+    rest = ", ".join(f"{key} = {value}" for key, value in given.items() if key != blamed)
+    text = f"{blamed} = {given[blamed]}{' with ' if rest else ''}{rest}: "
+    text += PHRASES[name].format(got=got, limit=limit, machine=machine.name) + "; "
+    if nearest is None:
+        return InputError(text + "leave out one of these overrides")
+    return InputError(text + f"the nearest legal {blamed} is {nearest}")
+
+
+def _candidates(menu: Menu) -> Iterator[Choice]:
+    """The choices of a menu with the fewest stages and blocks: the easiest to serve."""
+    for tile_m in menu.tile_m:
+        for tile_n in menu.tile_n:
+            for warps_m, warps_n in menu.warps:
+                for tile_k in menu.tile_k:
+                    yield Choice(
+                        tile_m, tile_n, tile_k, warps_m, warps_n,
+                        menu.stages[0], menu.min_blocks[0], menu.raster_group[0],
+                    )  # fmt: skip
+
+
+def _nearest_miss(problem: Problem, machine: Machine, menu: Menu) -> tuple[str, int, int]:
+    """(constraint, got, limit) of the candidate that comes closest to being legal."""
+    order = {name: place for place, name in enumerate(PHRASES)}
+    best = None
+    for choice in _candidates(menu):
+        missed = list(violations(problem, machine, choice))
+        if not missed:
+            raise InternalError(f"{choice} is legal, yet the search found nothing")
+        name, got, limit = missed[0]
+        key = (-order[name], len(missed), abs(got - limit) / max(limit, 1), name, got, limit)
+        if best is None or key < best:
+            best = key
+    if best is None:
+        raise InternalError("an empty menu")
+    return best[-3:]
+
+
+def _nearest_legal(
+    problem: Problem, machine: Machine, overrides: Overrides, name: str
+) -> int | None:
+    """The legal value of one override that is nearest to the given one, the others kept."""
+    wanted = dict(overrides.items())[name]
+    values = sorted(LEGAL[name], key=lambda value: (abs(value - wanted), value))
+    for value in values[:512]:
+        changed = replace(overrides, **{name: value})
+        if search(problem, machine, menu_for(problem, changed)) is not None:
+            return value
+    return None
+
+
+def _too_large(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError:
+    """The error for more tiles than a grid has blocks, with the nearest size that has not."""
+    m, n = ("n", "m") if spec.layout_d == "t" else ("m", "n")
+    text = f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: more tiles of D than the {MAX_GRID}"
+    text += " blocks of a grid, whatever the tile"
+    for name, field in (("batch", "batch"), (n, "n"), (m, "m")):
+        most = _largest(problem, machine, field)
+        if most:
+            return InputError(f"{text}; the largest {name} with the others as given is {most}")
+    return InputError(f"{text}; make two of them smaller")
+
+
+def _largest(problem: Problem, machine: Machine, field: str) -> int:
+    """The largest value of one extent that some candidate serves; 0 if none does."""
+    low, high = 0, getattr(problem, field)
+    while high - low > 1:
+        middle = (low + high) // 2
+        changed = problem._replace(**{field: middle})
+        if search(changed, machine, menu_for(changed)) is None:
+            high = middle
+        else:
+            low = middle
+    return low

@@ -1,0 +1,129 @@
+"""Question: how many registers does a thread need, and how many blocks may share an SM?
+
+``__launch_bounds__(threads, min_blocks)`` tells ptxas the cap. The estimate here must not be
+under what ptxas needs to keep out of local memory; ``tests/decide`` compares the two.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.layout import CHUNK_BYTES
+from deepgemm_codegen.plan import FRAGMENT_K
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = [
+    "MAX_REGISTERS",
+    "MIN_BLOCKS",
+    "SCHEDULERS",
+    "accumulators_of",
+    "copied_vectors",
+    "fragment_buffers",
+    "operand_registers",
+    "register_cap",
+    "register_caps",
+    "register_estimate",
+]
+
+MAX_REGISTERS = 255
+"""Registers of a thread, on every architecture."""
+
+MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 7, 8)
+"""Resident blocks that the tree tries to plan for, fewest first."""
+
+SCHEDULERS = 4
+"""Warp schedulers of a multiprocessor; each owns a quarter of its registers."""
+
+REGISTER_UNIT = 8
+"""Registers are handed out to a warp in units of 8 a thread."""
+
+ADDRESSING = 40
+"""Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
+
+STAGED = 12
+"""The same for one operand that is copied through registers."""
+
+
+def accumulators_of(tile_m: int, tile_n: int, warps: int) -> int:
+    """fp32 sums a thread holds."""
+    return tile_m * tile_n // (WARP * warps)
+
+
+def fragment_buffers(tile_k: int) -> int:
+    """2 where the steps of a slice alternate evenly between two fragment buffers, else 1."""
+    return 2 if tile_k // FRAGMENT_K % 2 == 0 else 1
+
+
+def fragment_registers(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> int:
+    """Registers of one set of fragments: four a fragment of A, two a fragment of B."""
+    return tile_m // warps_m // 16 * 4 + tile_n // warps_n // 8 * 2
+
+
+def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> int:
+    """Registers a thread needs in any case: sums, one set of fragments, and the rest."""
+    fragments = fragment_registers(tile_m, tile_n, warps_m, warps_n)
+    return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING
+
+
+def copied_vectors(problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int) -> int:
+    """Vectors of A and B that a thread copies a slice."""
+    slice_bytes = tile_k * problem.element_bytes
+    a_pass, b_pass = threads * problem.a.vector_bytes, threads * problem.b.vector_bytes
+    return -(-tile_m * slice_bytes // a_pass) - (-tile_n * slice_bytes // b_pass)
+
+
+def operand_registers(
+    problem: Problem, tile_m: int, tile_n: int, tile_k: int, warps_m: int, warps_n: int
+) -> int:
+    """Registers a thread needs beside them, for a slice and the operands as they lie.
+
+    A second set of fragments where the loop prefetches them. Shared-memory addresses: one a
+    fragment set where k is contiguous, else one a fragment of A or pair of fragments of B. A copy
+    through registers holds the next slice meanwhile: a vector of two bytes takes a register of
+    its own, and each vector's test half of another. Narrow asynchronous vectors are many, each
+    with a test of its own.
+    """
+    columns = tile_n // warps_n // 8
+    total = tile_k // 16 if problem.a_k_major else tile_m // warps_m // 16
+    if problem.b_k_major:
+        total += tile_k // 16
+    else:
+        total += columns if columns % 2 else columns // 2
+    if fragment_buffers(tile_k) == 2:
+        total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
+    threads = WARP * warps_m * warps_n
+    for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):
+        width = travel.vector_bytes
+        if width == CHUNK_BYTES and travel.mechanism == "cp_async":
+            continue
+        vectors = -(-rows * tile_k * problem.element_bytes // (threads * width))
+        if travel.mechanism == "registers":
+            total += STAGED + vectors * max(width // 4, 1) + vectors // 2
+        else:
+            total += vectors
+    return total
+
+
+def register_cap(threads: int, blocks: int, machine: Machine) -> int:
+    """Registers a thread may have so that `blocks` blocks are resident.
+
+    Each of the four schedulers owns a quarter of the register file, so what counts are the warps
+    of the fullest: ten warps leave room for 168 registers a thread, not for 200.
+    """
+    warps = -(-threads * blocks // WARP)
+    fullest = -(-warps // SCHEDULERS)
+    share = machine.registers_per_sm // SCHEDULERS // (fullest * WARP)
+    return min(share // REGISTER_UNIT * REGISTER_UNIT, MAX_REGISTERS)
+
+
+@cache
+def register_caps(threads: int, machine: Machine) -> tuple[int, ...]:
+    """`register_cap` by number of resident blocks, up to the most that threads allow."""
+    most = min(machine.blocks_per_sm, machine.threads_per_sm // threads)
+    caps = (register_cap(threads, blocks, machine) for blocks in range(1, most + 1))
+    return (MAX_REGISTERS, *caps)

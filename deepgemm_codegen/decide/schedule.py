@@ -1,0 +1,81 @@
+"""Question: in which order do blocks walk the tiles of D?
+
+Blocks are numbered through groups of ``raster_group`` tile rows, column by column, so that those
+in flight together form a compact patch of D and share rows of A and columns of B in the L2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["RASTER_GROUPS", "best_raster", "compulsory_bytes", "operand_traffic"]
+
+RASTER_GROUPS = (1, 2, 4, 8, 16, 32)
+"""Group heights that the tree tries."""
+
+
+def compulsory_bytes(problem: Problem) -> int:
+    """Bytes of A and B: each is read from memory once at least."""
+    return problem.batch * (problem.m + problem.n) * problem.k * problem.element_bytes
+
+
+def operand_traffic(
+    problem: Problem, machine: Machine, tile_m: int, tile_n: int, blocks: int, group: int
+) -> float:
+    """Bytes of A and B that device memory delivers.
+
+    Operands that fit the L2 together, or that one wave covers whole, are read once. Else, where
+    a group's rows of A stay in the L2, A is read once and B once a group; where even those do
+    not stay, each wave reads the rows and columns that its patch of D spans.
+    """
+    once = compulsory_bytes(problem)
+    tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
+    tiles = tiles_m * tiles_n
+    together = machine.sms * blocks
+    one = once // problem.batch
+    if one <= machine.l2_bytes or tiles <= together:
+        return once
+    height = min(group, tiles_m)
+    width = min(-(-together // height), tiles_n)
+    row_bytes = problem.k * problem.element_bytes
+    if height * tile_m * row_bytes <= machine.l2_bytes:
+        groups = -(-tiles_m // height)
+        return problem.batch * row_bytes * (problem.m + groups * problem.n)
+    waves = tiles / together
+    patch = waves * (height * tile_m + width * tile_n) * row_bytes
+    return problem.batch * max(patch, float(one))
+
+
+def patch_rows(tile_m: int, tile_n: int, together: int, height: int) -> int:
+    """Rows and columns that the blocks in flight span: what raster order keeps small."""
+    return height * tile_m + -(-together // height) * tile_n
+
+
+def best_raster(
+    problem: Problem,
+    machine: Machine,
+    tile_m: int,
+    tile_n: int,
+    blocks: int,
+    groups: tuple[int, ...] = RASTER_GROUPS,
+) -> tuple[float, int]:
+    """(bytes of A and B from memory, group): least traffic, then compact patch, then low group."""
+    tiles_m = -(-problem.m // tile_m)
+    together = min(machine.sms * blocks, tiles_m * -(-problem.n // tile_n))
+    best = None
+    for group in groups:
+        height = min(group, tiles_m)
+        key = (
+            operand_traffic(problem, machine, tile_m, tile_n, blocks, group),
+            patch_rows(tile_m, tile_n, together, height),
+            group,
+        )
+        if best is None or key < best:
+            best = key
+    if best is None:
+        raise ValueError("no raster group to choose from")
+    return best[0], best[2]

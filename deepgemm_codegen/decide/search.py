@@ -1,0 +1,377 @@
+"""Choice: the cheapest candidate, found without costing them all.
+
+The search goes from the outermost question inwards: tile, warps, slice of k, resident blocks,
+stages. At each level a floor is known under which no continuation can cost, and a branch whose
+floor is not below the best cost so far is left. Costs are compared in whole hundredths of the
+problem's roofline: the model knows no finer difference, and near ties would otherwise keep
+every branch alive.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop
+from math import ceil, inf, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deepgemm_codegen.decide import constraints
+from deepgemm_codegen.decide.assemble import Choice
+from deepgemm_codegen.decide.pipeline import deepest, slab_bytes, useful_stages
+from deepgemm_codegen.decide.predict import (
+    FRAGMENT_FINISH,
+    OVERLAP,
+    PANEL_TRAFFIC,
+    copy_clocks,
+    finish_clocks,
+    first_clocks,
+    kernel_clocks,
+    output_bytes,
+    roofline,
+    slice_loss,
+)
+from deepgemm_codegen.decide.registers import SCHEDULERS, copied_vectors, operand_registers
+from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes
+from deepgemm_codegen.decide.warps import Layout, tile_table
+from deepgemm_codegen.layout import swizzle_bytes_for
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.menu import Menu
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["Found", "cost", "search"]
+
+STEPS = 100
+"""Steps of cost in the roofline."""
+
+ROUNDING = 1 - 1e-9
+"""Keeps a floor below the cost it bounds when both round differently."""
+
+
+class Found(NamedTuple):
+    """The winner of a search.
+
+    Attributes:
+        choice: its numbers.
+        clocks: its predicted cost.
+        costed: candidates whose cost was computed.
+    """
+
+    choice: Choice
+    clocks: float
+    costed: int
+
+
+def cost(problem: Problem, machine: Machine, clocks: float) -> int:
+    """Clocks in steps of the roofline, rounded up: what candidates compete by."""
+    return ceil(clocks / (roofline(problem, machine) / STEPS))
+
+
+def search(problem: Problem, machine: Machine, menu: Menu) -> Found | None:
+    """The cheapest choice from a menu, or None when nothing on it is legal.
+
+    Of equal costs the first in the order of floors, then of the menu, wins; of its stage counts
+    the fewest that keep the cost.
+    """
+    run = _Search(problem, machine, menu)
+    for tile in run.tiles():
+        if tile.floor > run.ceiling:
+            break
+        run.visit_tile(tile)
+    return run.result()
+
+
+class _Tile(NamedTuple):
+    """A tile in the context of a problem.
+
+    Attributes:
+        floor: clocks that no kernel with this tile can beat; the order of the search.
+        negative_n: minus the columns, so that of equal floors the wider tile comes first.
+        tile_m: rows.
+        tiles: blocks of the grid.
+        rounds: tiles of the busiest multiprocessor.
+        memory: least clocks of memory traffic.
+        copies: issue clocks of the copy, one tile and one element of k.
+        end: least clocks of all epilogues.
+        layouts: legal warp layouts.
+    """
+
+    floor: float
+    negative_n: int
+    tile_m: int
+    tiles: int
+    rounds: int
+    memory: float
+    copies: float
+    end: float
+    layouts: list[Layout]
+
+    @property
+    def tile_n(self) -> int:
+        """Columns."""
+        return -self.negative_n
+
+
+class _Slice(NamedTuple):
+    """A slice of k in the context of a problem.
+
+    Memory takes a wave at least share x its transfer + wait clocks: what `kernel_clocks` makes of
+    latency.
+
+    Attributes:
+        tile_k: elements.
+        padded: k rounded up to whole slices.
+        share: see above.
+        wait: see above, clocks.
+        loss: clocks of barriers and latencies of all slices, one warp a scheduler.
+    """
+
+    tile_k: int
+    padded: int
+    share: float
+    wait: float
+    loss: float
+
+
+class _Search:
+    """The state of one search: what the spec fixes, and the best so far."""
+
+    def __init__(self, problem: Problem, machine: Machine, menu: Menu) -> None:
+        self.problem = problem
+        self.machine = machine
+        self.menu = menu
+        self.copy_a, self.copy_b = copy_clocks(problem)
+        self.finish = finish_clocks(problem)
+        self.once = compulsory_bytes(problem)
+        self.memory_floor = self.once / machine.dram_rate
+        self.out_floor = output_bytes(problem) / machine.dram_rate
+        self.first = first_clocks(machine)
+        self.base = machine.launch + self.first
+        self.unit = roofline(problem, machine) / STEPS
+        self.stages = tuple(
+            count
+            for count in menu.stages
+            if not constraints.staged_copy(count, staged=problem.staged)
+        )
+        self.most_stages = max(self.stages, default=2)
+        self.slices = [self.slice_of(tile_k) for tile_k in menu.tile_k]
+        self.least_share = min(entry.share for entry in self.slices)
+        self.least_wait = min(entry.wait for entry in self.slices)
+        self.ceiling = inf  # a cost above it cannot win
+        self.least_loss = min(slice_loss(tile_k) / tile_k for tile_k in menu.tile_k)
+        self.best: tuple[_Tile, Layout] | None = None
+        self.clocks = inf
+        self.arguments: dict[str, Any] = {}
+        self.traffics: dict[tuple[int, int, int], float] = {}
+        self.costed = 0
+
+    def tiles(self) -> Iterator[_Tile]:
+        """All tiles whose grid is legal, the lowest floor first."""
+        problem, machine, menu = self.problem, self.machine, self.menu
+        m, n, k, batch, sms = problem.m, problem.n, problem.k, problem.batch, machine.sms
+        copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
+        memory_floor, out_floor = self.memory_floor, self.out_floor
+        l2_clocks = k * problem.element_bytes / machine.l2_rate
+        share, wait = self.least_share, self.least_wait
+        counts_n = {tile: -(-n // tile) for tile in menu.tile_n}
+        heap = []
+        table = tile_table(machine, problem.element_bytes, menu.warps)
+        for tile_m in menu.tile_m:
+            tiles_m = -(-m // tile_m)
+            rows, copy_m, finish_m = m / tiles_m, tile_m * copy_a, tile_m * finish
+            for tile_n, blocks, mma, shared, layouts in table[tile_m]:
+                if tile_n not in counts_n:
+                    continue
+                tiles_n = counts_n[tile_n]
+                tiles = batch * tiles_m * tiles_n
+                rounds = -(-tiles // sms)
+                copies = copy_m + tile_n * copy_b
+                feed = shared + copies
+                work = rounds * k * sqrt(mma * mma + feed * feed)
+                memory = rounds * l2_clocks * (rows + n / tiles_n)
+                waves = -(-rounds // blocks)
+                memory = max(memory, memory_floor)
+                flow = wait * waves + memory * share
+                flow = max(flow, memory)
+                end = rounds * finish_m * tile_n
+                end = max(end, out_floor)
+                floor = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
+                floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
+                heap.append((floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts))
+        heapify(heap)
+        while heap:
+            tile = _Tile._make(heappop(heap))
+            if not constraints.grid(tile.tiles):
+                yield tile
+
+    def slice_of(self, tile_k: int) -> _Slice:
+        """What a slice of k means for the floors, with the deepest ring."""
+        slices = -(-self.problem.k // tile_k)
+        loss = slices * slice_loss(tile_k)
+        if not slices:
+            return _Slice(tile_k, 0, 1.0, 0.0, loss)
+        depth = min(self.most_stages, useful_stages(slices)) - 1
+        late = slices - depth
+        share = 1 - late / slices * (1 - 1 / depth)
+        wait = late * self.machine.loaded_latency / depth
+        return _Slice(tile_k, slices * tile_k, share, wait, loss)
+
+    def visit_tile(self, tile: _Tile) -> None:
+        """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
+        problem, rounds = self.problem, tile.rounds
+        share, wait = self.least_share, self.least_wait
+        for layout in tile.layouts:
+            most = min(layout.blocks, rounds)
+            waves = -(-rounds // most)
+            ready = most * layout.warps
+            math, feed = layout.mma, layout.shared + tile.copies
+            loss = rounds / most
+            if ready < SCHEDULERS:
+                math *= SCHEDULERS / ready
+            else:
+                loss *= SCHEDULERS / ready
+            rate = rounds * sqrt(math * math + feed * feed)
+            work = problem.k * (rate + loss * self.least_loss)
+            memory = max(tile.memory, tile.memory * share + wait * waves)
+            floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+            edge = (waves - 1) * self.first / most
+            edge += waves * FRAGMENT_FINISH * tile.tile_m / (16 * layout.warps_m)
+            edge += self.base + tile.end
+            if (floor + edge) * ROUNDING <= self.ceiling:
+                self.visit_layout(tile, layout, rate, loss, waves, edge)
+
+    def visit_layout(
+        self, tile: _Tile, layout: Layout, rate: float, loss: float, waves: int, edge: float
+    ) -> None:
+        """Asks for the slice of k; its padding, panels and barriers cost.
+
+        Args:
+            tile: outer choice.
+            layout: outer choice.
+            rate: least clocks of math and shared memory an element of k, all rounds.
+            loss: least waits a slice, in units of `slice_loss`.
+            waves: fewest waves.
+            edge: least clocks outside the slices.
+        """
+        problem, machine = self.problem, self.machine
+        size, memory_floor = problem.element_bytes, self.memory_floor
+        a_pass = WARP * layout.warps * problem.a.vector_bytes
+        b_pass = WARP * layout.warps * problem.b.vector_bytes
+        rows = problem.m / -(-problem.m // tile.tile_m)
+        columns = problem.n / -(-problem.n // tile.tile_n)
+        a_panel = b_panel = 0
+        if not problem.a_k_major:
+            a_panel = swizzle_bytes_for(tile.tile_m * size, a_pass)
+        if not problem.b_k_major:
+            b_panel = swizzle_bytes_for(tile.tile_n * size, b_pass)
+        l2_clocks = size / machine.l2_rate
+        for tile_k, padded, share, wait, slice_losses in self.slices:
+            if problem.a_k_major:
+                a_panel = swizzle_bytes_for(tile_k * size, a_pass)
+            if problem.b_k_major:
+                b_panel = swizzle_bytes_for(tile_k * size, b_pass)
+            if not a_panel or not b_panel:
+                continue
+            flow = rows * PANEL_TRAFFIC[a_panel] + columns * PANEL_TRAFFIC[b_panel]
+            flow *= l2_clocks
+            work = padded * rate + loss * slice_losses
+            memory = padded * flow * tile.rounds
+            memory = max(memory, memory_floor)
+            late = memory * share + wait * waves
+            memory = max(memory, late)
+            floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+            if (floor + edge) * ROUNDING <= self.ceiling:
+                self.visit_slice(tile, layout, tile_k, flow)
+
+    def visit_slice(self, tile: _Tile, layout: Layout, tile_k: int, flow: float) -> None:
+        """Asks for resident blocks and stages, and computes what is left."""
+        problem, machine = self.problem, self.machine
+        tile_m, tile_n = tile.tile_m, tile.tile_n
+        warps_m, warps_n = layout.warps_m, layout.warps_n
+        vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * layout.warps)
+        if constraints.copies(vectors):
+            return
+        caps, registers = layout.caps, layout.registers
+        registers += operand_registers(problem, tile_m, tile_n, tile_k, warps_m, warps_n)
+        stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
+        slabs = slab_bytes(tile_n, warps_m)
+        useful = useful_stages(-(-problem.k // tile_k))
+        arguments: dict[str, Any] = {
+            "tiles": tile.tiles,
+            "tile_k": tile_k,
+            "warps": layout.warps,
+            "warp_rows": tile_m // warps_m,
+            "mma": layout.mma,
+            "feed": layout.shared + tile.copies,
+            "flow": flow,
+            "finish": self.finish * tile_m * tile_n,
+        }
+        for blocks in self.menu.min_blocks:
+            if blocks >= len(caps) or registers > caps[blocks]:
+                break
+            stages = deepest(self.stages, stage_bytes, slabs, useful, blocks, machine)
+            if not stages:
+                break
+            traffic = self.traffic(tile, blocks)
+            self.costed += 1
+            clocks = kernel_clocks(
+                problem, machine, stages=stages, blocks=blocks, dram_bytes=traffic, **arguments
+            )
+            if clocks <= self.ceiling:
+                self.ceiling = (ceil(clocks / self.unit) - 1) * self.unit
+                self.best = tile, layout
+                self.clocks = clocks
+                self.arguments = {
+                    **arguments,
+                    "stages": stages,
+                    "blocks": blocks,
+                    "dram_bytes": traffic,
+                }
+            if blocks >= tile.rounds:
+                break  # more blocks than the busiest multiprocessor has tiles
+
+    def traffic(self, tile: _Tile, blocks: int) -> float:
+        """Bytes of A and B from device memory under the best raster."""
+        machine = self.machine
+        problem = self.problem
+        if (
+            self.once <= machine.l2_bytes * problem.batch
+            or tile.tiles <= machine.sms * blocks * problem.batch
+        ):
+            return self.once
+        key = tile.tile_m, tile.tile_n, blocks
+        if key not in self.traffics:
+            self.traffics[key] = best_raster(problem, machine, *key, self.menu.raster_group)[0]
+        return self.traffics[key]
+
+    def result(self) -> Found | None:
+        """The best candidate, with the fewest stages that keep its cost."""
+        if self.best is None:
+            return None
+        tile, layout = self.best
+        arguments = self.arguments
+        problem, machine = self.problem, self.machine
+        blocks, stages = arguments["blocks"], arguments["stages"]
+        for count in self.stages:
+            if count >= stages:
+                break
+            clocks = kernel_clocks(problem, machine, **{**arguments, "stages": count})
+            if clocks <= self.ceiling + self.unit:
+                stages, self.clocks = count, clocks
+                break
+        _, group = best_raster(
+            problem, machine, tile.tile_m, tile.tile_n, blocks, self.menu.raster_group
+        )
+        choice = Choice(
+            tile_m=tile.tile_m,
+            tile_n=tile.tile_n,
+            tile_k=arguments["tile_k"],
+            warps_m=layout.warps_m,
+            warps_n=layout.warps_n,
+            stages=stages,
+            min_blocks=blocks,
+            raster_group=group,
+        )
+        return Found(choice, self.clocks, self.costed)

@@ -1,0 +1,63 @@
+"""Question: can TMA serve the operands, and can it write D?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from deepgemm_codegen.tma import PANEL_BYTES, TMA_ALIGNMENT, TmaOperand
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.tiles import Extent
+
+__all__ = ["place_tma_operand", "store_of", "tma_obstacle"]
+
+
+def tma_obstacle(spec: GemmSpec, letter: str) -> str:
+    """Why TMA cannot move the caller's operand ``a``, ``b`` or ``d``; empty when it can.
+
+    A descriptor wants its base and its row stride on 16 bytes (CUDA driver API,
+    cuTensorMapEncodeTiled).
+    """
+    dtype = getattr(spec, f"dtype_{letter}")
+    leading: int = getattr(spec, f"ld{letter}")
+    align: int = getattr(spec, f"align_{letter}")
+    if align % TMA_ALIGNMENT:
+        return f"{letter.upper()} is aligned to {align} bytes, TMA wants {TMA_ALIGNMENT}"
+    if leading == 0:
+        return f"ld{letter} is known only at run time"
+    if leading * dtype.bytes % TMA_ALIGNMENT:
+        return f"ld{letter} = {leading} is {leading * dtype.bytes} bytes, no multiple of 16"
+    return ""
+
+
+def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
+    """How D leaves: TMA for an aligned 16-bit D of whole pairs in whole panels, else by slab."""
+    _, columns = spec.stored("d")
+    pairs = not columns.dynamic and columns.size % 2 == 0
+    panels = tile_n * spec.dtype_d.bytes % PANEL_BYTES == 0
+    fits = spec.dtype_d.bytes == 2 and panels and pairs and not tma_obstacle(spec, "d")
+    if fits and spec.dtype_c is not None:
+        fits = spec.ldc % 2 == 0 and spec.ldc > 0 and spec.align_c >= 2 * spec.dtype_c.bytes
+    return "tma" if fits else "slab"
+
+
+def place_tma_operand(
+    spec: GemmSpec,
+    role: Literal["a", "b"],
+    source: Literal["a", "b"],
+    extent_mn: Extent,
+    extent_k: Extent,
+) -> TmaOperand:
+    """The operand in a given tile; arguments as in `operands.place_operand`."""
+    k_major = (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
+    rows, columns = (extent_mn, extent_k) if k_major else (extent_k, extent_mn)
+    return TmaOperand(
+        name=role,
+        source=source,
+        dtype=getattr(spec, f"dtype_{source}"),
+        major="k" if k_major else "mn",
+        leading=getattr(spec, f"ld{source}") or None,
+        rows=rows,
+        columns=columns,
+    )

@@ -1,0 +1,28 @@
+"""The instruction families; each module registers its semantics when imported."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["load"]
+
+_FAMILIES = (
+    "control",
+    "convert",
+    "copyasync",
+    "floating",
+    "half",
+    "hints",
+    "integer",
+    "loadstore",
+    "matrix",
+    "move",
+    "predicate",
+    "warp",
+)
+
+
+def load() -> None:
+    """Import every family."""
+    for family in _FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")

@@ -1,0 +1,258 @@
+"""ldmatrix and mma.sync, many of them in one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.fragments import Shape
+from deepgemm_codegen.emulator.listeners import SITE_SHIFT
+from deepgemm_codegen.emulator.registry import runtime, semantics
+from deepgemm_codegen.emulator.tensorcore import multiply_accumulate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deepgemm_codegen.emulator.context import Context
+    from deepgemm_codegen.emulator.emitter import Emitter
+    from deepgemm_codegen.emulator.nodes import Instruction
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# -- ldmatrix --
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadMatrices:
+    """Several ldmatrix of one kind; arrays have one element an instruction."""
+
+    count: int  # matrices each: 1, 2 or 4
+    transposed: bool
+    sites: Array
+    bank: str
+    addresses: Array
+    offsets: Array
+    targets: Array  # rows of the 32-bit bank, shape (instructions * count,)
+
+
+def _ldmatrix_key(ins: Instruction) -> tuple[str, ...] | None:
+    return None if ins.guard is not None else ins.opcode
+
+
+def _emit_ldmatrix(emitter: Emitter, batch: list[Instruction]) -> None:
+    first = batch[0]
+    words = set(first.opcode[1:-1])
+    count = next((c for c in (1, 2, 4) if f"x{c}" in words), 0)
+    known = {"sync", "aligned", "m8n8", f"x{count}", "trans", "shared", "shared::cta"}
+    if first.opcode[-1] != "b16" or not words <= known or "m8n8" not in words or not count:
+        raise emitter.fail(first, "unsupported modifier")
+    addresses, offsets, bank = [], [], ""
+    targets: list[int] = []
+    for ins in batch:
+        target, address = ins.operands
+        if not isinstance(address, nodes.Address):
+            raise emitter.fail(ins, "an address was expected")
+        items = target.items if isinstance(target, nodes.Vector) else (target,)
+        if len(items) != count:
+            raise emitter.fail(ins, f"{count} destinations were expected")
+        bank = "d" if emitter.bits(address.base, ins) == 64 else "r"
+        addresses.append(emitter.row(address.base, bank, ins))
+        offsets.append(address.offset)
+        targets.extend(emitter.row(item, "r", ins) for item in items)
+    load = _LoadMatrices(
+        count,
+        "trans" in words,
+        np.array([emitter.site(i) for i in batch], np.int64),
+        bank,
+        np.array(addresses),
+        np.array(offsets, np.int64),
+        np.array(targets),
+    )
+    emitter.line(f"load_matrices({emitter.object(load)}, {emitter.mask})")
+
+
+@semantics(
+    "ldmatrix",
+    effects=(("shared", "read"),),
+    batch=_ldmatrix_key,
+    emit_batch=_emit_ldmatrix,
+    shared_width=lambda _: 16,
+)
+def _ldmatrix(emitter: Emitter, ins: Instruction) -> None:
+    _emit_ldmatrix(emitter, [ins])
+
+
+@runtime
+def load_matrices(context: Context, load: _LoadMatrices, mask: Array | None) -> None:
+    """Lanes 8j..8j+7 of a warp give the rows of matrix j; register j of a lane is from matrix j."""
+    n, count, warps = load.sites.size, load.count, context.lanes // 32
+    key = id(load)
+    cached = context.cache.get(key)
+    if cached is None:
+        lanes = context.lane_ids.reshape(warps, 32)[:, : 8 * count].reshape(-1)
+        ids = (lanes + (load.sites[:, None] << SITE_SHIFT)).reshape(-1)
+        base = context.shared.base
+        cached = (ids, None if base is None else np.tile(base[lanes], n))
+        context.cache[key] = cached
+    ids, base = cached
+    address = context.banks[load.bank][load.addresses].astype(np.int64)
+    address += load.offsets[:, None]
+    flat = address.reshape(n * warps, 32)[:, : 8 * count].reshape(-1)
+    if mask is not None:
+        whole = _whole_warps(context, int(load.sites[0]), mask)
+        if not whole.any():
+            return
+        lanes = np.tile(np.repeat(whole, 8 * count), n)
+        rows = np.zeros(flat.size, np.complex128)
+        part = None if base is None else base[lanes]
+        rows[lanes] = context.shared.load(flat[lanes], 16, part, ids[lanes])
+    else:
+        rows = context.shared.load(flat, 16, base, ids)
+    if load.transposed:
+        # Lane (g, t) gets rows 2t and 2t + 1 of column g.
+        halves = rows.view(np.uint16).reshape(n, warps, count, 4, 2, 8)
+        words = np.ascontiguousarray(halves.transpose(0, 2, 1, 5, 3, 4)).view(np.uint32)
+    else:
+        words = rows.view(np.uint32).reshape(n, warps, count, 32).transpose(0, 2, 1, 3)
+    result = words.reshape(n * count, context.lanes)
+    bank = context.banks["r"]
+    if mask is not None:
+        result = np.where(np.repeat(whole, 32), result, bank[load.targets])
+    bank[load.targets] = result
+
+
+def _whole_warps(context: Context, site: int, mask: Array) -> Array:
+    """Warps (bool) whose lanes are all active; part of a warp is a finding."""
+    warps = mask.reshape(-1, 32)
+    whole = np.asarray(warps.all(axis=1))
+    partial = np.asarray(warps.any(axis=1)) & ~whole
+    if partial.any():
+        warp = int(np.flatnonzero(partial)[0])
+        lane = warp * 32 + int(np.flatnonzero(warps[warp])[0])
+        context.collector.add(
+            "divergent-instruction",
+            "a warp-wide instruction that a part of a warp reached",
+            site,
+            lane,
+            count=int(partial.sum()),
+        )
+    return whole
+
+
+# -- mma --
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Several mma of one shape, as grids of distinct A and B fragments.
+
+    Attributes:
+        shape: of the instruction.
+        site: of the first instruction.
+        a: rows of A's registers, shape (groups, M, registers).
+        b: likewise (groups, N, registers).
+        c, d: likewise (groups, M, N, registers); c of -1 is the constant zero.
+    """
+
+    shape: Shape
+    site: int
+    a: Array
+    b: Array
+    c: Array
+    d: Array
+
+
+def _mma_key(ins: Instruction) -> tuple[str, ...] | None:
+    return None if ins.guard is not None else ins.opcode
+
+
+def _shape(emitter: Emitter, ins: Instruction) -> Shape:
+    words = ins.opcode
+    if len(words) < 10 or words[1:3] != ("sync", "aligned") or words[4:6] != ("row", "col"):
+        raise emitter.fail(ins, "unsupported modifier")
+    shape = Shape.find(words[3], words[6:])
+    if shape is None:
+        raise emitter.fail(ins, "unsupported shape or types")
+    return shape
+
+
+def _rows(
+    emitter: Emitter, ins: Instruction, operand: nodes.Operand, count: int
+) -> tuple[int, ...]:
+    items = operand.items if isinstance(operand, nodes.Vector) else (operand,)
+    if len(items) != count:
+        raise emitter.fail(ins, f"a fragment of {count} registers was expected")
+    rows = []
+    for item in items:
+        if isinstance(item, nodes.Immediate) and emitter.literal(item, "u32", ins) == 0:
+            rows.append(-1)
+        else:
+            rows.append(emitter.row(item, "r", ins))
+    return tuple(rows)
+
+
+def _emit_mma(emitter: Emitter, batch: list[Instruction]) -> None:
+    shape = _shape(emitter, batch[0])
+    fragments = []
+    for ins in batch:
+        d, a, b, c = ins.operands
+        fragments.append(
+            (
+                _rows(emitter, ins, a, shape.a_registers),
+                _rows(emitter, ins, b, shape.b_registers),
+                _rows(emitter, ins, c, shape.c_registers),
+                _rows(emitter, ins, d, shape.c_registers),
+            )
+        )
+    for grid in _grids(fragments):
+        a_rows, b_rows, c_rows, d_rows = grid
+        products = _Products(shape, emitter.site(batch[0]), a_rows, b_rows, c_rows, d_rows)
+        emitter.line(f"multiply_matrices({emitter.object(products)}, {emitter.mask})")
+
+
+Rows = tuple[int, ...]
+
+
+def _grids(
+    fragments: Sequence[tuple[Rows, Rows, Rows, Rows]],
+) -> list[tuple[Array, Array, Array, Array]]:
+    """The products as one full grid A x B where they form one, otherwise one by one."""
+    a_all = list(dict.fromkeys(f[0] for f in fragments))
+    b_all = list(dict.fromkeys(f[1] for f in fragments))
+    at = {(f[0], f[1]): f for f in fragments}
+    if len(at) == len(fragments) == len(a_all) * len(b_all):
+        c = [[at[a, b][2] for b in b_all] for a in a_all]
+        d = [[at[a, b][3] for b in b_all] for a in a_all]
+        return [(np.array([a_all]), np.array([b_all]), np.array([c]), np.array([d]))]
+    return [
+        (
+            np.array([[f[0]] for f in fragments]),
+            np.array([[f[1]] for f in fragments]),
+            np.array([[[f[2]]] for f in fragments]),
+            np.array([[[f[3]]] for f in fragments]),
+        )
+    ]
+
+
+@semantics("mma", batch=_mma_key, emit_batch=_emit_mma, order=2)
+def _mma(emitter: Emitter, ins: Instruction) -> None:
+    _emit_mma(emitter, [ins])
+
+
+@runtime
+def multiply_matrices(context: Context, products: _Products, mask: Array | None) -> None:
+    """Run a batch of mma for all warps."""
+    bank = context.banks["r"]
+    c = bank[products.c]
+    if (products.c < 0).any():
+        c[products.c < 0] = 0
+    result = multiply_accumulate(
+        products.shape, context.arithmetic, bank[products.a], bank[products.b], c
+    )
+    if mask is not None:
+        whole = np.repeat(_whole_warps(context, products.site, mask), 32)
+        result = np.where(whole, result, bank[products.d])
+    bank[products.d] = result

@@ -1,0 +1,105 @@
+"""Comparison, selection and predicate logic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.emitter import code_of
+from deepgemm_codegen.emulator.registry import semantics
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.emulator.emitter import Emitter
+    from deepgemm_codegen.emulator.nodes import Instruction
+
+_UFUNC = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal", "lo": "less", "ls": "less_equal", "hi": "greater", "hs": "greater_equal",
+}  # fmt: skip
+_UNSIGNED = frozenset({"lo", "ls", "hi", "hs"})
+# Comparisons that hold when either side is NaN, as the opposite of one that does not.
+_UNORDERED = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt"}
+
+
+@semantics("setp")
+def _setp(emitter: Emitter, ins: Instruction) -> None:
+    kind = ins.opcode[-1]
+    words = list(ins.opcode[1:-1])
+    if "ftz" in words:
+        raise emitter.fail(ins, "unsupported modifier ftz")
+    compare = words.pop(0)
+    combine = words.pop(0) if words else ""
+    if words or combine not in ("", "and", "or", "xor"):
+        raise emitter.fail(ins, "unsupported modifier")
+    code = code_of(kind)
+    if compare in _UNSIGNED and code[0] != "u":
+        raise emitter.fail(ins, f"{compare} compares unsigned numbers")
+    a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
+    result = emitter.scratch("pred")
+    _compare(emitter, ins, compare, (code, a, b, result))
+    target = ins.operands[0]
+    first, second = (
+        (target.first, target.second) if isinstance(target, nodes.Pair) else (target, None)
+    )
+    other = ""
+    if combine:
+        other = emitter.source(ins.operands[3], "pred", ins)
+    if second is not None:
+        inverse = emitter.scratch("pred", 1)
+        emitter.line(f"logical_not({result}, {inverse})")
+        if other:
+            emitter.line(f"logical_{combine}({inverse}, {other}, {inverse})")
+    out = emitter.target(first, "pred", ins)
+    if other:
+        emitter.line(f"logical_{combine}({result}, {other}, {result})")
+    emitter.copy(out, result)
+    if second is not None:
+        emitter.copy(emitter.target(second, "pred", ins), inverse)
+
+
+def _compare(
+    emitter: Emitter, ins: Instruction, compare: str, operands: tuple[str, str, str, str]
+) -> None:
+    code, a, b, out = operands
+    floating = code[0] == "f"
+    if compare in _UFUNC:
+        emitter.line(f"{_UFUNC[compare]}({a}, {b}, {out})")
+        if floating and compare == "ne":
+            # numpy's not_equal holds for NaN; PTX's ne is ordered.
+            emitter.line(f"logical_and({out}, ~(isnan({a}) | isnan({b})), {out})")
+    elif floating and compare in _UNORDERED:
+        opposite = _UNORDERED[compare]
+        if opposite == "ne":
+            emitter.line(f"equal({a}, {b}, {out})")
+            emitter.line(f"logical_or({out}, isnan({a}) | isnan({b}), {out})")
+        else:
+            emitter.line(f"{_UFUNC[opposite]}({a}, {b}, {out})")
+            emitter.line(f"logical_not({out}, {out})")
+    elif floating and compare in ("num", "nan"):
+        emitter.line(f"logical_or(isnan({a}), isnan({b}), {out})")
+        if compare == "num":
+            emitter.line(f"logical_not({out}, {out})")
+    else:
+        raise emitter.fail(ins, f"unknown comparison {compare}")
+
+
+@semantics("selp")
+def _selp(emitter: Emitter, ins: Instruction) -> None:
+    emitter.modifiers(ins, set())
+    code = code_of(ins.opcode[-1])
+    a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
+    predicate = emitter.source(ins.operands[3], "pred", ins)
+    emitter.copy(emitter.target(ins.operands[0], code, ins), f"where({predicate}, {a}, {b})")
+
+
+@semantics("and", "or", "xor", types=("pred",))
+def _logic(emitter: Emitter, ins: Instruction) -> None:
+    a, b = (emitter.source(o, "pred", ins) for o in ins.operands[1:3])
+    out = emitter.target(ins.operands[0], "pred", ins)
+    emitter.ufunc(f"logical_{ins.opcode[0]}", out, a, b)
+
+
+@semantics("not", types=("pred",))
+def _not(emitter: Emitter, ins: Instruction) -> None:
+    out = emitter.target(ins.operands[0], "pred", ins)
+    emitter.ufunc("logical_not", out, emitter.source(ins.operands[1], "pred", ins))

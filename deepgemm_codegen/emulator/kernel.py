@@ -1,0 +1,239 @@
+"""The public face: a kernel translated once, a launch, a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deepgemm_codegen.emulator import instructions
+from deepgemm_codegen.emulator.context import Context
+from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
+from deepgemm_codegen.emulator.faults import LaunchError
+from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
+from deepgemm_codegen.emulator.machine import Machine
+from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
+from deepgemm_codegen.emulator.parameters import pack
+from deepgemm_codegen.emulator.program import link
+from deepgemm_codegen.emulator.races import RaceListener
+from deepgemm_codegen.emulator.shared import SharedMemory
+from deepgemm_codegen.emulator.tensorcore import arithmetic as find_arithmetic
+from deepgemm_codegen.emulator.translate import translate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deepgemm_codegen.emulator.nodes import Module
+
+__all__ = ["Checks", "Kernel", "Launch", "Report", "Statistics", "run"]
+
+Dim3 = tuple[int, int, int]
+Parameter = int | float | bytes | np.generic | GlobalBuffer | Pointer
+
+instructions.load()
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a kernel is launched.
+
+    Attributes:
+        grid: blocks in x, y, z: the real grid, also where only some blocks run.
+        block: threads in x, y, z.
+        shared_bytes: dynamic shared memory.
+        params: one for each kernel parameter, in order: integers, floats, buffers or pointers
+            into them, bytes for a structure.
+    """
+
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int = 0
+    params: Sequence[Parameter] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What is checked. Bounds, alignment, barriers and deadlock always are.
+
+    Attributes:
+        races: races, uninitialised reads and bytes in flight in shared memory.
+        costs: bank conflicts and global sectors by instruction, in the report's statistics.
+        step_limit: basic blocks after which a batch of thread blocks counts as endless.
+        lanes: threads to run at once; more blocks are batched up to it.
+    """
+
+    races: bool = True
+    costs: bool = False
+    step_limit: int = 5_000_000
+    lanes: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a run did.
+
+    Attributes:
+        blocks: thread blocks run to their end.
+        instructions: warp instructions (32 lanes are one).
+        shared_costs, global_costs: by instruction, where ``Checks.costs`` asked for them.
+    """
+
+    blocks: int = 0
+    instructions: int = 0
+    shared_costs: tuple[SharedCost, ...] = ()
+    global_costs: tuple[GlobalCost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of a run; no findings is a pass."""
+
+    findings: tuple[Finding, ...]
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def __str__(self) -> str:
+        if not self.findings:
+            return "no findings"
+        return "\n".join(map(str, self.findings))
+
+
+class Kernel:
+    """A kernel of a module, translated to Python once.
+
+    Args:
+        module: from ``parse``.
+        entry: the kernel's name.
+        arithmetic: whose tensor cores to imitate, ``sm_80``; independent of ``.target``.
+
+    Raises:
+        LaunchError: no such entry, or no arithmetic known for that architecture.
+        UnsupportedError: an instruction with no semantics.
+    """
+
+    def __init__(self, module: Module, entry: str, arithmetic: str = "sm_90") -> None:
+        self.program = link(module, entry)
+        self.arithmetic = find_arithmetic(arithmetic)
+        self.translation = translate(self.program)
+        self._contexts: dict[tuple[int, Dim3], Context] = {}
+
+    def context(self, blocks: int, shape: Dim3) -> Context:
+        """State for a batch of blocks, made once for each size."""
+        key = (blocks, shape)
+        found = self._contexts.get(key)
+        if found is None:
+            found = Context(self.translation, blocks, shape)
+            exec(self.translation.code, found.namespace)  # noqa: S102  our own generated source
+            found.arithmetic = self.arithmetic
+            self._contexts[key] = found
+        return found
+
+
+class _Lookup:
+    def __init__(self, kernel: Kernel, blocks: list[Dim3], threads: int) -> None:
+        self.kernel = kernel
+        self.blocks = blocks
+        self.threads = threads
+
+    def place(self, site: int) -> Place:
+        return self.kernel.program.place(site)
+
+    def actor(self, lane: int) -> Actor:
+        thread = lane % self.threads
+        return Actor(self.blocks[lane // self.threads], thread // 32, thread)
+
+
+def run(
+    kernel: Kernel,
+    launch: Launch,
+    blocks: Sequence[Dim3] | None = None,
+    checks: Checks | None = None,
+    *,
+    fail_fast: bool = False,
+    max_findings: int = 20,
+) -> Report:
+    """Run some thread blocks of a launch (None: all) and report what went wrong.
+
+    Buffers are written in place. Blocks run in the order given, several at a time; they share
+    nothing but global memory.
+
+    Raises:
+        LaunchError: parameters or shapes that do not fit the kernel, a block outside the grid.
+    """
+    checks = checks or Checks()
+    gx, gy, gz = launch.grid
+    if blocks is None:
+        blocks = [(x, y, z) for z in range(gz) for y in range(gy) for x in range(gx)]
+    for x, y, z in blocks:
+        if not (0 <= x < gx and 0 <= y < gy and 0 <= z < gz):
+            raise LaunchError(f"block {(x, y, z)} lies outside the grid {launch.grid}")
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    if not 0 < threads <= 1024:
+        raise LaunchError(f"{threads} threads in a block; a block has 1 to 1024")
+    session = _Session(kernel, launch, checks, Collector(max_findings, fail_fast=fail_fast))
+    at_once = max(1, checks.lanes // (-(-threads // 32) * 32))
+    try:
+        for start in range(0, len(blocks), at_once):
+            session.batch(list(blocks[start : start + at_once]))
+    except StopEmulation:
+        pass
+    return session.report()
+
+
+class _Session:
+    """One run: its memory, findings and counts."""
+
+    def __init__(
+        self, kernel: Kernel, launch: Launch, checks: Checks, collector: Collector
+    ) -> None:
+        self.kernel, self.launch, self.checks, self.collector = kernel, launch, checks, collector
+        self.memory = GlobalMemory(collector)
+        self.image = pack(kernel.program, launch.params, self.memory)
+        self.costs = CostListener() if checks.costs else None
+        self.done = self.instructions = 0
+        self.counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
+        if self.costs is not None:
+            self.memory.listeners.append(self.costs)
+        size = kernel.program.static_shared
+        if any(s.space == "shared" and not s.size for s in kernel.program.symbols.values()):
+            size = kernel.program.dynamic_base
+        self.shared_bytes = size + launch.shared_bytes
+
+    def batch(self, blocks: list[Dim3]) -> None:
+        """Run some blocks together."""
+        context = self.kernel.context(len(blocks), self.launch.block)
+        self.collector.lookup = _Lookup(self.kernel, blocks, context.threads)
+        shared = SharedMemory(self.shared_bytes, len(blocks), context.threads, self.collector)
+        context.collector = self.collector
+        context.memory = self.memory
+        context.parameters = self.image
+        context.shared = shared
+        if self.checks.races:
+            cell = self.kernel.translation.cell
+            shared.listeners.append(
+                RaceListener(shared, cell, len(blocks), context.threads, self.collector)
+            )
+        if self.costs is not None:
+            shared.listeners.append(self.costs)
+        context.special["s_dynamic_smem_size"][...] = self.launch.shared_bytes
+        context.place(np.array(blocks, np.uint32), self.launch.grid)
+        context.reset()
+        machine = Machine(context, self.checks.step_limit)
+        try:
+            with np.errstate(all="ignore"):
+                machine.run()
+        finally:
+            self.instructions += int((machine.executed * self.counts).sum()) // 32
+        self.done += len(blocks)
+
+    def report(self) -> Report:
+        """What the run came to."""
+        place = self.kernel.program.place
+        costs = self.costs
+        statistics = Statistics(
+            self.done,
+            self.instructions,
+            () if costs is None else costs.shared_costs(place),
+            () if costs is None else costs.global_costs(place),
+        )
+        return Report(self.collector.findings(), statistics)

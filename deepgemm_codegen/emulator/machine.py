@@ -1,0 +1,269 @@
+"""Runs thread blocks: which basic block comes next, and for which lanes.
+
+While all lanes agree, a basic block runs for all of them at once. Where they part, the lanes with
+the smallest block number go first, under a mask, until they agree again: compilers lay code out so
+that this reconverges, with no knowledge of the program's structure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deepgemm_codegen.emulator.context import Context
+    from deepgemm_codegen.emulator.translate import Terminator
+
+__all__ = ["Machine"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Machine:
+    """Executes one batch of blocks in a context.
+
+    Args:
+        context: prepared for the batch.
+        limit: basic blocks to execute before the run counts as endless.
+    """
+
+    def __init__(self, context: Context, limit: int) -> None:
+        self.context = context
+        self.limit = limit
+        self.translation = context.translation
+        self.blocks = self.translation.blocks
+        self.full: list[Callable[[], None]] = [
+            context.namespace[f"b{i}"] for i in range(len(self.blocks))
+        ]
+        self.steps = 0
+        self.executed = np.zeros(len(self.blocks), np.int64)
+        lanes = context.lanes
+        self.alive = context.alive
+        self.alive[...] = context.alive0
+        self.pcs = np.zeros(lanes, np.int64)
+        # Barrier a lane waits at: -1 none, -2 a warp barrier, otherwise the barrier's number.
+        self.waiting = np.full(lanes, -1, np.int64)
+        self.expected = np.zeros(lanes, np.int64)
+        self.wait_site = np.zeros(lanes, np.int64)
+        self.member = np.zeros(lanes, np.int64)
+
+    def run(self) -> None:
+        """Run until all lanes have ended."""
+        pc = 0
+        together = bool(self.alive.all())
+        while True:
+            if together:
+                pc = self._run_together(pc)
+                if pc < 0:
+                    return
+            runnable = self.alive & (self.waiting == -1)
+            if not runnable.any():
+                if self.alive.any():
+                    self._deadlock()
+                return
+            pc = int(self.pcs[runnable].min())
+            mask = runnable & (self.pcs == pc)
+            together = bool(mask.all())
+            if together:
+                continue
+            if self._count(pc, int(np.count_nonzero(mask))):
+                return
+            self.masked(pc)(mask)
+            self._end(self.blocks[pc].terminator, pc, mask)
+
+    def _count(self, pc: int, lanes: int) -> bool:
+        """Count a basic block; whether the run is endless."""
+        self.executed[pc] += lanes
+        self.steps += 1
+        if self.steps > self.limit:
+            self._endless(pc)
+            return True
+        return False
+
+    def _run_together(self, pc: int) -> int:
+        """Run while all lanes go the same way; -1 at the end, else the block where they parted."""
+        lanes = self.context.lanes
+        predicates = self.context.banks["p"]
+        while True:
+            if self._count(pc, lanes):
+                return -1
+            self.full[pc]()
+            end = self.blocks[pc].terminator
+            after = pc + 1
+            if end.kind == "branch":
+                taken = lanes
+                if end.predicate >= 0:
+                    taken = int(np.count_nonzero(predicates[end.predicate]))
+                    taken = lanes - taken if end.negated else taken
+                if taken == lanes:
+                    after = end.target
+                elif taken:
+                    break
+            elif end.kind == "exit" and end.predicate < 0:
+                return -1
+            elif end.kind != "next" and not self._meet_together(end):
+                break
+            pc = after
+        self.pcs[...] = pc
+        self._end(end, pc, self.alive.copy())
+        return pc
+
+    def _meet_together(self, end: Terminator) -> bool:
+        """A barrier that all lanes reached at once; whether it was such a simple one."""
+        listeners = self.context.shared.listeners
+        ins = self.translation.program.instructions[end.site]
+        if end.kind == "barrier" and len(ins.operands) < 2:
+            for listener in listeners:
+                listener.barrier(None)
+            return True
+        if end.kind == "warp-barrier" and bool((self._members(end) == 0xFFFFFFFF).all()):
+            groups = self.context.lane_ids.reshape(-1, 32)
+            for listener in listeners:
+                listener.meet(groups)
+            return True
+        return False
+
+    def masked(self, pc: int) -> Callable[[Array], None]:
+        """The function of a basic block under a mask, compiled when first needed."""
+        name = f"m{pc}"
+        space = self.context.namespace
+        if name not in space:
+            code = self.translation.masked_code(pc)
+            self.context.extend(space)
+            exec(code, space)  # noqa: S102  our own generated source
+        found: Callable[[Array], None] = space[name]
+        return found
+
+    # -- ends of basic blocks --
+
+    def _members(self, end: Terminator) -> Array:
+        """Lanes that a warp barrier names, one mask a lane."""
+        ins = self.translation.program.instructions[end.site]
+        return self._operand(ins.operands[0]) if ins.operands else np.array([0xFFFFFFFF])
+
+    def _operand(self, operand: Any) -> Array:
+        register = self.translation.program.registers.get(operand.text)
+        if register is not None:
+            value: Array = self.context.banks[register.bank][register.row].astype(np.int64)
+            return value
+        constant = int(operand.text.rstrip("U"), 0) & 0xFFFFFFFF
+        return np.full(self.context.lanes, constant, np.int64)
+
+    def _end(self, end: Terminator, pc: int, mask: Array) -> None:
+        """Move the lanes of a mask on from the end of block ``pc``."""
+        kind = end.kind
+        if kind == "next":
+            self.pcs[mask] = pc + 1
+            return
+        if kind in ("branch", "exit"):
+            taken = mask
+            if end.predicate >= 0:
+                predicate = self.context.banks["p"][end.predicate]
+                taken = mask & (~predicate if end.negated else predicate)
+            self.pcs[mask] = pc + 1
+            if kind == "branch":
+                self.pcs[taken] = end.target
+            else:
+                self.alive &= ~taken
+                self._release()
+            return
+        self.pcs[mask] = pc + 1
+        ins = self.translation.program.instructions[end.site]
+        self.wait_site[mask] = end.site
+        if kind == "warp-barrier":
+            self.waiting[mask] = -2
+            self.member[mask] = self._members(end)[mask] if ins.operands else 0xFFFFFFFF
+        else:
+            numbers = [self._operand(o)[mask] for o in ins.operands[:2]]
+            self.waiting[mask] = numbers[0] if numbers else 0
+            self.expected[mask] = numbers[1] if len(numbers) > 1 else 0
+            self._check_whole_warps(end.site, mask)
+        self._release()
+
+    def _check_whole_warps(self, site: int, mask: Array) -> None:
+        """``bar.sync`` is an aligned instruction: a warp's live threads execute it together."""
+        warps = mask.reshape(-1, 32)
+        partial = warps.any(axis=1) & (warps != self.alive.reshape(-1, 32)).any(axis=1)
+        if partial.any():
+            warp = int(np.flatnonzero(partial)[0])
+            lane = warp * 32 + int(np.flatnonzero(warps[warp])[0])
+            self.context.collector.add(
+                "divergent-barrier",
+                "a barrier that only a part of a warp's live threads reached",
+                site,
+                lane,
+                count=int(partial.sum()),
+            )
+
+    def _release(self) -> None:
+        """Let go all lanes whose barrier is complete."""
+        if (self.waiting == -1).all():
+            return
+        context = self.context
+        shape = (context.blocks, context.threads)
+        waiting, alive = self.waiting.reshape(shape), self.alive.reshape(shape)
+        for block in range(context.blocks):
+            here = waiting[block]
+            for number in np.unique(here[(here >= 0) & alive[block]]).tolist():
+                members = np.flatnonzero((here == number) & alive[block])
+                lanes = members + block * context.threads
+                expected = int(self.expected[lanes].max())
+                needed = expected or int(np.count_nonzero(alive[block]))
+                if members.size < needed:
+                    continue
+                sites = np.unique(self.wait_site[lanes])
+                if sites.size > 1 and not expected:
+                    self.context.collector.add(
+                        "divergent-barrier",
+                        "threads of one block meet at different barrier instructions",
+                        int(sites[0]),
+                        int(lanes[0]),
+                        other=(int(sites[1]), int(lanes[self.wait_site[lanes] == sites[1]][0])),
+                    )
+                here[members] = -1
+                for listener in context.shared.listeners:
+                    if expected:
+                        listener.meet(lanes[None, :])
+                    else:
+                        listener.barrier(np.array([block]))
+        self._release_warps()
+
+    def _release_warps(self) -> None:
+        at = (self.waiting == -2) & self.alive
+        if not at.any():
+            return
+        groups = at.reshape(-1, 32)
+        alive = self.alive.reshape(-1, 32)
+        member = self.member.reshape(-1, 32)
+        bits = np.arange(32)
+        for warp in np.flatnonzero(groups.any(axis=1)).tolist():
+            for mask in np.unique(member[warp][groups[warp]]).tolist():
+                named = ((mask >> bits) & 1).astype(bool) & alive[warp]
+                here = groups[warp] & (member[warp] == mask)
+                if (here >= named).all():
+                    lanes = np.flatnonzero(here) + warp * 32
+                    self.waiting[lanes] = -1
+                    for listener in self.context.shared.listeners:
+                        listener.meet(lanes[None, :])
+
+    def _deadlock(self) -> None:
+        stuck = np.flatnonzero(self.alive)
+        lane = int(stuck[0])
+        self.context.collector.add(
+            "deadlock",
+            "no thread can go on: these wait at a barrier that the others never reach",
+            int(self.wait_site[lane]),
+            lane,
+            count=int(stuck.size),
+        )
+
+    def _endless(self, pc: int) -> None:
+        block = self.blocks[pc]
+        site = max(block.terminator.site, 0)
+        lane = int(np.flatnonzero(self.alive)[0])
+        self.context.collector.add(
+            "timeout", f"still running after {self.limit} basic blocks", site, lane
+        )

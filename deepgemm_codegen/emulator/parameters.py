@@ -1,0 +1,53 @@
+"""The parameter block of a launch: arguments laid out as the kernel declares them."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.emulator.faults import LaunchError
+from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deepgemm_codegen.emulator.program import ParameterSlot, Program
+
+__all__ = ["pack"]
+
+
+def pack(program: Program, values: Sequence[Any], memory: GlobalMemory) -> bytes:
+    """The bytes of the parameter block; buffers are placed in ``memory`` in order.
+
+    Raises:
+        LaunchError: another number of parameters, or one that does not fit its slot.
+    """
+    slots = program.parameters
+    if len(values) != len(slots):
+        raise LaunchError(f"{program.name} takes {len(slots)} parameters, got {len(values)}")
+    image = bytearray(max((s.offset + s.size for s in slots), default=0))
+    for slot, value in zip(slots, values, strict=True):
+        raw = _bytes(slot, value, memory)
+        if len(raw) != slot.size:
+            raise LaunchError(f"parameter {slot.name} has {slot.size} bytes, got {len(raw)}")
+        image[slot.offset : slot.offset + slot.size] = raw
+    return bytes(image)
+
+
+def _bytes(slot: ParameterSlot, value: Any, memory: GlobalMemory) -> bytes:
+    if isinstance(value, GlobalBuffer):
+        value = value.at(0)
+    if isinstance(value, Pointer):
+        return memory.address(value).to_bytes(8, "little")
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, np.generic):
+        return value.tobytes()
+    if slot.type.startswith("f"):
+        return struct.pack("<f" if slot.size == 4 else "<d", value)
+    if isinstance(value, int):
+        return (value & ((1 << (8 * slot.size)) - 1)).to_bytes(slot.size, "little")
+    # NVRTC declares float parameters as f32; b32 in newer styles holds the same bits.
+    return struct.pack("<f" if slot.size == 4 else "<d", value)

@@ -1,0 +1,252 @@
+"""A kernel linked for execution: flat instructions, numbered registers, laid-out memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, UnsupportedError
+from deepgemm_codegen.emulator.findings import Place
+from deepgemm_codegen.emulator.printer import print_instruction
+
+__all__ = ["ParameterSlot", "Program", "Register", "Symbol", "link", "type_bits"]
+
+_BANKS = {"pred": "p", "16": "h", "32": "r", "64": "d"}
+
+
+def type_bits(kind: str) -> int:
+    """Bits of a PTX type: ``u32`` 32, ``pred`` 1, ``f16x2`` 32.
+
+    Raises:
+        ValueError: no number in the name.
+    """
+    if kind == "pred":
+        return 1
+    if kind.endswith("x2"):
+        return 2 * type_bits(kind[:-2])
+    return int(kind.lstrip("busfe"))
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register: its bank (p, h, r or d for predicates, 16, 32 and 64 bits) and row in it."""
+
+    bank: str
+    row: int
+
+    @property
+    def bits(self) -> int:
+        """Width."""
+        return {"p": 1, "h": 16, "r": 32, "d": 64}[self.bank]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A variable: state space, byte offset in it, bytes. Dynamic shared memory has 0 bytes."""
+
+    space: str
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSlot:
+    """A parameter: byte offset in the parameter block, bytes, element type, whether an array."""
+
+    name: str
+    offset: int
+    size: int
+    type: str
+    array: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A linked kernel.
+
+    Attributes:
+        name: of the entry.
+        instructions: flat, register names made unique.
+        labels: name to index in ``instructions``.
+        registers: name to register.
+        rows: bank to number of rows.
+        symbols: name to symbol, for shared, local and constant variables.
+        parameters: in order.
+        static_shared: bytes of static shared memory; dynamic memory starts at ``dynamic_base``.
+        local_bytes: of one thread.
+        constants: initial content of the constant and global variables, one image.
+        files: ``.file`` table.
+    """
+
+    name: str
+    instructions: tuple[nodes.Instruction, ...]
+    labels: dict[str, int]
+    registers: dict[str, Register]
+    rows: dict[str, int]
+    symbols: dict[str, Symbol]
+    parameters: tuple[ParameterSlot, ...]
+    static_shared: int
+    dynamic_base: int
+    local_bytes: int
+    files: dict[int, str]
+
+    def place(self, index: int) -> Place:
+        """Where an instruction stands, for a finding."""
+        ins = self.instructions[index]
+        source = ""
+        if ins.location is not None:
+            at = ins.location
+            source = f"{self.files.get(at.file, at.file)}:{at.row}"
+            if at.inlined_at is not None:
+                file, row, _ = at.inlined_at
+                source += f", inlined at {self.files.get(file, file)}:{row}"
+        return Place(ins.line, print_instruction(ins), source)
+
+
+def link(module: nodes.Module, entry: str) -> Program:
+    """The kernel of that name, ready for translation.
+
+    Raises:
+        LaunchError: no such entry.
+        UnsupportedError: a variable in a space the emulator does not hold.
+    """
+    for item in module.items:
+        if isinstance(item, nodes.Function) and item.name == entry and item.body is not None:
+            return _Linker(module, item).program()
+    known = ", ".join(module.entries())
+    raise LaunchError(f"no kernel '{entry}' in the module; it has: {known}")
+
+
+class _Linker:
+    def __init__(self, module: nodes.Module, function: nodes.Function) -> None:
+        self.module = module
+        self.function = function
+        self.instructions: list[nodes.Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.registers: dict[str, Register] = {}
+        self.rows = {"p": 0, "h": 0, "r": 0, "d": 0}
+        self.symbols: dict[str, Symbol] = {}
+        self.sizes = {"shared": 0, "local": 0}
+        self.dynamic: list[nodes.Variable] = []
+        self.scopes = 0
+
+    def program(self) -> Program:
+        for item in self.module.items:
+            if isinstance(item, nodes.Variable):
+                self.variable(item)
+        body = self.function.body
+        if body is None:
+            raise PtxSyntaxError(self.function.line, "a kernel without a body")
+        self.block(body, {})
+        align = max((v.align for v in self.dynamic), default=1) or 1
+        base = -(-self.sizes["shared"] // align) * align
+        for variable in self.dynamic:
+            self.symbols[variable.name] = Symbol("shared", base, 0)
+        files = {}
+        for item in self.module.items:
+            if isinstance(item, nodes.Directive) and item.text.startswith(".file"):
+                _, number, name, *_ = item.text.split(maxsplit=2)
+                files[int(number)] = name.split('"')[1].rsplit("/", 1)[-1]
+        return Program(
+            self.function.name,
+            tuple(self.instructions),
+            self.labels,
+            self.registers,
+            self.rows,
+            self.symbols,
+            self.parameters(),
+            self.sizes["shared"],
+            base,
+            self.sizes["local"],
+            files,
+        )
+
+    def parameters(self) -> tuple[ParameterSlot, ...]:
+        slots, offset = [], 0
+        for p in self.function.parameters:
+            element = type_bits(p.type) // 8
+            align = p.align or element
+            size = element * (1 if p.count is None else p.count)
+            offset = -(-offset // align) * align
+            slots.append(ParameterSlot(p.name, offset, size, p.type, p.count is not None))
+            offset += size
+        return tuple(slots)
+
+    def variable(self, variable: nodes.Variable) -> None:
+        if variable.space not in self.sizes:
+            if variable.space in ("global", "const"):
+                return  # reported where an instruction names it
+            raise UnsupportedError(variable.line, variable.name, f".{variable.space} variable")
+        if variable.count == 0:
+            self.dynamic.append(variable)
+            return
+        element = type_bits(variable.type) // 8
+        align = variable.align or element
+        offset = -(-self.sizes[variable.space] // align) * align
+        size = element * (variable.count or 1)
+        self.symbols[variable.name] = Symbol(variable.space, offset, size)
+        self.sizes[variable.space] = offset + size
+
+    def block(self, block: nodes.Block, scope: dict[str, str]) -> None:
+        if scope or self.scopes:
+            scope = dict(scope)
+        for item in block.items:
+            match item:
+                case nodes.Instruction():
+                    self.instructions.append(_rename(item, scope) if scope else item)
+                case nodes.Label():
+                    self.labels[item.name] = len(self.instructions)
+                case nodes.Registers():
+                    self.declare(item, scope)
+                case nodes.Variable():
+                    self.variable(item)
+                case nodes.Block():
+                    self.scopes += 1
+                    self.block(item, scope)
+                case _:
+                    pass
+
+    def declare(self, item: nodes.Registers, scope: dict[str, str]) -> None:
+        try:
+            bank = _BANKS["pred" if item.type == "pred" else str(type_bits(item.type))]
+        except (KeyError, ValueError):
+            raise UnsupportedError(item.line, item.type, "register type") from None
+        names = [item.name]
+        if item.count is not None:
+            names = [f"{item.name}{i}" for i in range(item.count)]
+        for name in names:
+            unique = name
+            if self.scopes:
+                # Inside braces: inline asm declares the same names again and again.
+                unique = f"{name}#{self.scopes}"
+                scope[name] = unique
+            self.registers[unique] = Register(bank, self.rows[bank])
+            self.rows[bank] += 1
+
+
+def _rename(ins: nodes.Instruction, scope: dict[str, str]) -> nodes.Instruction:
+    guard = ins.guard
+    if guard is not None and guard.predicate in scope:
+        guard = nodes.Guard(scope[guard.predicate], guard.negated)
+    return replace(ins, guard=guard, operands=tuple(_renamed(o, scope) for o in ins.operands))
+
+
+def _renamed(operand: nodes.Operand, scope: dict[str, str]) -> nodes.Operand:
+    match operand:
+        case nodes.Name():
+            return nodes.Name(scope.get(operand.text, operand.text))
+        case nodes.Negated():
+            return nodes.Negated(nodes.Name(scope.get(operand.operand.text, operand.operand.text)))
+        case nodes.Vector():
+            return replace(operand, items=tuple(_renamed(o, scope) for o in operand.items))
+        case nodes.Pair():
+            return nodes.Pair(_renamed(operand.first, scope), _renamed(operand.second, scope))
+        case nodes.Address():
+            base = operand.base
+            if isinstance(base, nodes.Name):
+                base = nodes.Name(scope.get(base.text, base.text))
+            return nodes.Address(
+                base, operand.offset, tuple(_renamed(o, scope) for o in operand.extra)
+            )
+        case _:
+            return operand

@@ -1,0 +1,118 @@
+"""Where instruction families register what they mean.
+
+The core knows no operation. A family (one file in ``instructions/``) registers, for each opcode,
+an emitter that writes Python source for it, and the run-time functions which that source calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen.emulator.faults import UnsupportedError
+from deepgemm_codegen.emulator.printer import print_instruction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from deepgemm_codegen.emulator.emitter import Emitter
+    from deepgemm_codegen.emulator.nodes import Instruction
+
+__all__ = ["RUNTIME", "Effects", "Semantics", "lookup", "runtime", "semantics"]
+
+# (resource, mode): two accesses to a resource may change places only when both have the same mode
+# and the mode is not "write". Resources: shared, global, local, async.
+Effects = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """What the translator needs to know of an opcode.
+
+    Attributes:
+        emit: writes the Python source of one instruction; None for one that ends a basic block.
+        destinations: how many leading operands are written.
+        effects: the memory that it touches.
+        batch: instructions of a straight-line run with equal keys are emitted by one call of
+            ``emit_batch`` once their inputs are ready; a key of None means alone.
+        emit_batch: writes the source of a batch.
+        ends_block: a word for the machine (``branch``, ``exit``, ``barrier``, ``warp-barrier``).
+        shared_width: bytes of the instruction's accesses to shared memory, 0 for none.
+        order: batches wait for each other: all ready batches of a lower order go first.
+    """
+
+    emit: Callable[[Emitter, Instruction], None] | None
+    destinations: int = 1
+    effects: Callable[[Instruction], Effects] | None = None
+    batch: Callable[[Instruction], Hashable | None] | None = None
+    emit_batch: Callable[[Emitter, list[Instruction]], None] | None = None
+    ends_block: str = ""
+    order: int = 0
+    shared_width: Callable[[Instruction], int] | None = None
+
+
+_TABLE: dict[str, list[tuple[frozenset[str] | None, Semantics]]] = {}
+RUNTIME: dict[str, Callable[..., Any]] = {}
+
+
+def semantics(
+    *opcodes: str,
+    types: Iterable[str] | None = None,
+    destinations: int = 1,
+    effects: Callable[[Instruction], Effects] | Effects | None = None,
+    batch: Callable[[Instruction], Hashable | None] | None = None,
+    emit_batch: Callable[[Emitter, list[Instruction]], None] | None = None,
+    order: int = 0,
+    shared_width: Callable[[Instruction], int] | None = None,
+) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
+    """Register an emitter for opcodes that begin with these words.
+
+    ``types`` limits it to opcodes whose last word is one of them: ``add`` is one family for
+    integers and another for floats.
+    """
+
+    def register(
+        emit: Callable[[Emitter, Instruction], None],
+    ) -> Callable[[Emitter, Instruction], None]:
+        fixed = effects if callable(effects) or effects is None else _constant(effects)
+        add(
+            opcodes,
+            Semantics(
+                emit, destinations, fixed, batch, emit_batch, "", order, shared_width=shared_width
+            ),
+            types=types,
+        )
+        return emit
+
+    return register
+
+
+def _constant(effects: Effects) -> Callable[[Instruction], Effects]:
+    return lambda _: effects
+
+
+def add(opcodes: Iterable[str], entry: Semantics, *, types: Iterable[str] | None = None) -> None:
+    """Register semantics that need no emitter, such as those that end a block."""
+    limit = None if types is None else frozenset(types)
+    for opcode in opcodes:
+        _TABLE.setdefault(opcode, []).append((limit, entry))
+
+
+def runtime(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function callable by its name from generated source; it gets the context first."""
+    RUNTIME[function.__name__] = function
+    return function
+
+
+def lookup(ins: Instruction) -> Semantics:
+    """The semantics of an instruction: the longest registered opcode prefix wins.
+
+    Raises:
+        UnsupportedError: nobody registered it.
+    """
+    words = ins.opcode
+    for length in range(len(words), 0, -1):
+        for limit, entry in _TABLE.get(".".join(words[:length]), ()):
+            if limit is None or words[-1] in limit:
+                return entry
+    raise UnsupportedError(ins.line, print_instruction(ins), "unknown instruction")

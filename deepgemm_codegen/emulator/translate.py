@@ -1,0 +1,193 @@
+"""A linked kernel to Python: basic blocks, each a function that runs all lanes at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.emitter import Emitter, SharedNames
+from deepgemm_codegen.emulator.faults import UnsupportedError
+from deepgemm_codegen.emulator.printer import print_instruction
+from deepgemm_codegen.emulator.registry import lookup
+from deepgemm_codegen.emulator.schedule import Member, schedule
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from deepgemm_codegen.emulator.nodes import Instruction
+    from deepgemm_codegen.emulator.program import Program
+    from deepgemm_codegen.emulator.registry import Semantics
+
+__all__ = ["BasicBlock", "Terminator", "Translation", "translate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terminator:
+    """How a basic block ends.
+
+    Attributes:
+        kind: ``next``, ``branch``, ``exit``, ``barrier``, ``warp-barrier``.
+        predicate: row of the predicate that must hold, or -1; ``negated`` inverts it.
+        target: block to branch to, or -1.
+        site: instruction number, or -1 for ``next``.
+    """
+
+    kind: str
+    predicate: int = -1
+    negated: bool = False
+    target: int = -1
+    site: int = -1
+
+
+@dataclass(slots=True)
+class BasicBlock:
+    """A straight-line run.
+
+    Attributes:
+        batches: what to execute, in order.
+        terminator: how it ends.
+        count: instructions, the terminator's included.
+    """
+
+    batches: list[list[Member]]
+    terminator: Terminator
+    count: int
+
+
+@dataclass(slots=True)
+class Translation:
+    """A kernel as Python source, cached for all launches.
+
+    Attributes:
+        blocks: in text order; block i falls through to i + 1.
+        names: names and constants that the source uses.
+        code: the compiled functions ``b0`` ... of all blocks, for all lanes.
+        cell: bytes of the narrowest access to shared memory, 16 where there is none.
+        masked: block number to the code of its masked function, made when first needed.
+    """
+
+    program: Program
+    blocks: list[BasicBlock]
+    names: SharedNames
+    code: CodeType
+    source: str
+    cell: int = 16
+    masked: dict[int, CodeType] = field(default_factory=dict)
+
+    def masked_code(self, block: int) -> CodeType:
+        """Code that defines ``m<block>``, the block's function under a mask."""
+        code = self.masked.get(block)
+        if code is None:
+            source = _function(self.program, self.blocks[block], block, self.names, masked=True)
+            code = compile(source, f"<ptx block {block}, masked>", "exec")
+            self.masked[block] = code
+        return code
+
+
+def translate(program: Program) -> Translation:
+    """Translate a kernel.
+
+    Raises:
+        UnsupportedError: an instruction with no semantics, with its PTX line and text.
+    """
+    names = SharedNames(program)
+    blocks = _blocks(program)
+    source = "\n".join(
+        _function(program, block, i, names, masked=False) for i, block in enumerate(blocks)
+    )
+    widths = {
+        what.shared_width(ins)
+        for ins in program.instructions
+        if (what := lookup(ins)).shared_width is not None
+    }
+    cell = min(widths - {0}, default=16)
+    return Translation(program, blocks, names, compile(source, "<ptx>", "exec"), source, cell)
+
+
+def _function(
+    program: Program, block: BasicBlock, number: int, names: SharedNames, *, masked: bool
+) -> str:
+    emitter = Emitter(program, masked=masked, shared=names)
+    for batch in block.batches:
+        first, what = batch[0]
+        emitter.begin(first)
+        if what.emit_batch is not None and (
+            what.batch is not None and what.batch(first) is not None
+        ):
+            emitter.mask = "m" if masked else "None"
+            what.emit_batch(emitter, [ins for ins, _ in batch])
+        elif what.emit is not None:
+            what.emit(emitter, first)
+    if block.terminator.predicate >= 0:
+        emitter.use(f"p_{block.terminator.predicate}")
+    body = "\n    ".join(emitter.lines) or "pass"
+    head = f"def m{number}(m):" if masked else f"def b{number}():"
+    return f"{head}\n    {body}"
+
+
+def _blocks(program: Program) -> list[BasicBlock]:
+    starts = {0, *program.labels.values()}
+    meanings = [lookup(ins) for ins in program.instructions]
+    for i, what in enumerate(meanings):
+        if what.ends_block:
+            starts.add(i + 1)
+            if program.instructions[i].guard is not None and what.ends_block.endswith("barrier"):
+                starts.add(i)
+    total = len(program.instructions)
+    order = sorted(s for s in starts if s < total)
+    number: dict[int, int] = {}
+    plan: list[tuple[int, int, bool]] = []  # start, end, whether a skip precedes a guarded barrier
+    for start, end in zip(order, [*order[1:], total], strict=True):
+        number[start] = len(plan)
+        first = program.instructions[start]
+        guarded = first.guard is not None and meanings[start].ends_block.endswith("barrier")
+        if guarded:
+            plan.append((start, start, True))
+        plan.append((start, end, False))
+    end_block = len(plan)
+    result = []
+    for start, end, skip in plan:
+        if skip:
+            ins = program.instructions[start]
+            row, negated = _guard(program, ins)
+            after = number.get(start + 1, end_block)
+            result.append(BasicBlock([], Terminator("branch", row, not negated, after, start), 0))
+            continue
+        terminator = _terminator(program, end - 1, meanings[end - 1], number, end_block)
+        stop = end - 1 if meanings[end - 1].ends_block else end
+        members = list(zip(program.instructions[start:stop], meanings[start:stop], strict=True))
+        result.append(BasicBlock(schedule(members), terminator, end - start))
+    # Falling off the end is an exit.
+    result.append(BasicBlock([], Terminator("exit"), 0))
+    return result
+
+
+def _terminator(
+    program: Program, index: int, what: Semantics, number: dict[int, int], end_block: int
+) -> Terminator:
+    """How a block ends whose last instruction has this index."""
+    if not what.ends_block:
+        return Terminator("next")
+    ins = program.instructions[index]
+    row, negated = _guard(program, ins)
+    if what.ends_block.endswith("barrier"):
+        row, negated = -1, False  # a guarded one stands behind a branch
+    target = _target(program, ins, number, end_block) if what.ends_block == "branch" else -1
+    return Terminator(what.ends_block, row, negated, target, index)
+
+
+def _guard(program: Program, ins: Instruction) -> tuple[int, bool]:
+    if ins.guard is None:
+        return -1, False
+    register = program.registers.get(ins.guard.predicate)
+    if register is None or register.bank != "p":
+        raise UnsupportedError(ins.line, print_instruction(ins), "guard is not a predicate")
+    return register.row, ins.guard.negated
+
+
+def _target(program: Program, ins: Instruction, number: dict[int, int], end_block: int) -> int:
+    operand = ins.operands[0]
+    if isinstance(operand, nodes.Name) and operand.text in program.labels:
+        return number.get(program.labels[operand.text], end_block)
+    raise UnsupportedError(ins.line, print_instruction(ins), "branch to an unknown label")

@@ -1,0 +1,171 @@
+"""The harness's front door: choose where to judge a kernel, and judge it there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from deepgemm_codegen.errors import EnvironmentLackError, InputError
+from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, region_of
+from deepgemm_codegen.harness.cases import Case, cases_of
+from deepgemm_codegen.harness.device import LaunchFailedError
+from deepgemm_codegen.harness.memory import read_region
+from deepgemm_codegen.harness.numbers import decode
+from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
+from deepgemm_codegen.harness.verify import block_budget, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deepgemm_codegen.harness.device import Device
+    from deepgemm_codegen.plan import KernelPlan, Program
+
+__all__ = ["same_bits", "verify"]
+
+Where = Literal["auto", "gpu", "emulator"]
+
+
+def verify(
+    program: Program | KernelPlan,
+    *,
+    ptx: Callable[[], str] | str | None = None,
+    cubin: Callable[[], bytes] | bytes | None = None,
+    built_for: str = "",
+    on: Where = "auto",
+    arithmetic: str = "",
+    seed: int = 0,
+    effort: float = 1.0,
+) -> Verdict:
+    """Judges a kernel on a GPU or on the emulator.
+
+    Args:
+        program: the kernel's plan, or a program of one kernel.
+        ptx: its PTX, or what makes it; the emulator needs it. On a GPU it adds the comparison of
+            sampled tiles with the emulator for equal bits.
+        cubin: its machine code, or what makes it; a GPU needs it.
+        built_for: the architecture of the cubin; empty for the plan's target.
+        on: ``gpu``, ``emulator``, or ``auto``: the GPU where there is one that runs the cubin,
+            else the emulator, with a note that says why.
+        arithmetic: whose tensor cores the emulator imitates; empty for the plan's target (on a
+            GPU always that GPU's).
+        seed: of inputs and of sampled blocks.
+        effort: factor on the number of blocks that the emulator runs.
+
+    Raises:
+        EnvironmentLackError: what was asked for is not there.
+        InputError: neither PTX nor a cubin was given for the place asked for.
+    """
+    plan = _one_kernel(program)
+    notes: tuple[str, ...] = ()
+    if on != "emulator" and cubin is not None:
+        try:
+            return _on_gpu(
+                plan,
+                ptx=ptx,
+                cubin=cubin,
+                built_for=built_for or plan.target,
+                seed=seed,
+                effort=effort,
+            )
+        except EnvironmentLackError as error:
+            if on == "gpu" or ptx is None:
+                raise
+            notes = (f"no GPU was used: {error}",)
+    elif on == "gpu":
+        raise InputError("verifying on a GPU needs a cubin")
+    if ptx is None:
+        raise InputError("verifying on the emulator needs PTX")
+    from deepgemm_codegen.harness.emulate import EmulatorDevice  # noqa: PLC0415  numpy, parser
+
+    text = ptx if isinstance(ptx, str) else ptx()
+    device = EmulatorDevice(plan, text, arithmetic)
+    verdict = judge(device, plan, seed=seed, effort=effort)
+    return replace(verdict, notes=verdict.notes + notes)
+
+
+def _one_kernel(program: Program | KernelPlan) -> KernelPlan:
+    kernels = getattr(program, "kernels", None)
+    if kernels is None:
+        return program  # type: ignore[return-value]  # a KernelPlan, by its type
+    if len(kernels) != 1:
+        raise InputError(f"a program of {len(kernels)} kernels cannot be verified yet; give one")
+    plan: KernelPlan = kernels[0]
+    return plan
+
+
+def _on_gpu(
+    plan: KernelPlan,
+    *,
+    ptx: Callable[[], str] | str | None,
+    cubin: Callable[[], bytes] | bytes,
+    built_for: str,
+    seed: int,
+    effort: float,
+) -> Verdict:
+    from deepgemm_codegen.harness.emulate import EmulatorDevice  # noqa: PLC0415
+    from deepgemm_codegen.harness.gpu import GpuDevice  # noqa: PLC0415  imports cupy's needs
+
+    device = GpuDevice(plan, cubin if isinstance(cubin, bytes) else cubin(), built_for)
+    verdict = judge(device, plan, seed=seed, effort=effort)
+    if ptx is None or not verdict.passed:
+        return verdict
+    emulator = EmulatorDevice(plan, ptx if isinstance(ptx, str) else ptx(), device.arithmetic)
+    more = []
+    for number, case in enumerate(cases_of(plan, seed)):
+        if case.check != "random" or not all(s.definition.exact for s in plan.spec.epilogue):
+            continue
+        count = block_budget(case.problem, case.share, effort)
+        blocks = choose_blocks(case.problem, count, seed + number)
+        try:
+            more.append(same_bits(device, emulator, case, blocks))
+        except LaunchFailedError as error:
+            more.append(CheckResult.fault("emulator", case.problem, error))
+            break
+    return replace(verdict, checks=verdict.checks + tuple(more))
+
+
+def same_bits(device: Device, emulator: Device, case: Case, blocks: tuple[int, ...]) -> CheckResult:
+    """Whether a GPU's tiles equal the emulator's in every bit.
+
+    A difference is then a matter of synchronisation or addressing, not of rounding.
+    """
+    problem = case.problem
+    d = problem.matrix("d")
+    there = device.launch(problem, case.inputs, None, in_place=case.in_place)
+    here = emulator.launch(problem, case.inputs, blocks, in_place=case.in_place)
+    wrong = elements = 0
+    first: Difference | None = None
+    for block in blocks:
+        region = region_of(problem, block)
+        got = read_region(d, there.d, region, device.xp)
+        if hasattr(got, "get"):  # a cupy array comes to the CPU
+            got = got.get()
+        wanted = read_region(d, here.d, region, emulator.xp)
+        differs = got != wanted
+        elements += differs.size
+        wrong += int(differs.sum())
+        if first is None and differs.any():
+            row, column = divmod(int(differs.argmax()), differs.shape[1])
+            value = float(decode(wanted, d.dtype, emulator.xp)[row, column])
+            first = Difference(
+                tile=describe_tile(problem, region.batch, region.row + row, region.column + column),
+                batch=region.batch,
+                row=region.row + row,
+                column=region.column + column,
+                got=float(decode(got, d.dtype, emulator.xp)[row, column]),
+                expected=value,
+                low=value,
+                high=value,
+            )
+    hints = ("the emulator computes other bits: synchronisation or addressing",) if wrong else ()
+    return CheckResult(
+        "emulator",
+        wrong == 0 and not here.faults,
+        str(problem),
+        elements=elements,
+        wrong=wrong,
+        blocks=len(blocks),
+        difference=first,
+        faults=here.faults,
+        hints=hints,
+    )

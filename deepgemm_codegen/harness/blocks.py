@@ -1,0 +1,112 @@
+"""Which thread blocks to run, and which part of D each computes.
+
+A problem too big to run whole is judged by some of its blocks: the corners, the edges, the seam
+of the last raster group, and a few of the interior, drawn by seed. `plan.Grid.tile_of` is the one
+place that says which block computes which tile.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.harness.problem import Region
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.problem import Problem
+
+__all__ = [
+    "block_of",
+    "choose_blocks",
+    "describe_tile",
+    "region_of",
+    "regions_of",
+    "tile_of",
+    "tiles_along",
+]
+
+
+def tiles_along(problem: Problem) -> tuple[int, int]:
+    """Tiles along the plan's m and n at the problem's sizes."""
+    sizes = {"M": problem.m, "N": problem.n}
+    plan = problem.plan
+    tiles_m = -(-sizes[plan.m.name] // plan.m.tile)
+    tiles_n = -(-sizes[plan.n.name] // plan.n.tile)
+    return tiles_m, tiles_n
+
+
+def tile_of(problem: Problem, block: int) -> tuple[int, int, int]:
+    """(batch, tile row, tile column) in the plan's roles of a block of the grid."""
+    return problem.plan.schedule.tile_of(block, *tiles_along(problem))
+
+
+def block_of(problem: Problem, batch: int, tile_m: int, tile_n: int) -> int:
+    """The block that computes a tile; the inverse of `tile_of`."""
+    return problem.plan.schedule.block_of(batch, tile_m, tile_n, *tiles_along(problem))
+
+
+def region_of(problem: Problem, block: int) -> Region:
+    """The part of the caller's D that a block writes."""
+    plan = problem.plan
+    batch, tile_m, tile_n = tile_of(problem, block)
+    rows = (tile_m * plan.m.tile, (tile_m + 1) * plan.m.tile)
+    columns = (tile_n * plan.n.tile, (tile_n + 1) * plan.n.tile)
+    if plan.transposed:
+        rows, columns = columns, rows
+    return Region(batch, rows[0], min(rows[1], problem.m), columns[0], min(columns[1], problem.n))
+
+
+def regions_of(problem: Problem, blocks: tuple[int, ...] | None) -> tuple[Region, ...]:
+    """What some blocks write; all of D for None."""
+    if blocks is None:
+        return problem.whole
+    return tuple(region_of(problem, block) for block in blocks)
+
+
+def describe_tile(problem: Problem, batch: int, row: int, column: int) -> str:
+    """``tile (3, 5)`` (with the batch where there are several) of an element of D."""
+    plan = problem.plan
+    along_m, along_n = (column, row) if plan.transposed else (row, column)
+    where = f"tile ({along_m // plan.m.tile}, {along_n // plan.n.tile})"
+    return f"batch {batch} {where}" if problem.spec.batch > 1 else where
+
+
+def choose_blocks(
+    problem: Problem, count: int, seed: int, *, corners: bool = True
+) -> tuple[int, ...]:
+    """Up to ``count`` blocks of the grid, ascending; all of them when there are no more.
+
+    With ``corners``, first the last tile of the last batch, because tails meet there, then the
+    other corners, the first tile of the last raster group and the first of the second batch.
+    Without, one block drawn from the inside comes first. The rest is drawn by seed, half of it on
+    the far edges.
+    """
+    grid = problem.grid
+    if grid <= count:
+        return tuple(range(grid))
+    tiles_m, tiles_n = tiles_along(problem)
+    batch = problem.spec.batch
+    last_m, last_n = tiles_m - 1, tiles_n - 1
+    group = problem.plan.schedule.raster_group
+    draw = random.Random(f"{seed} {problem}")  # noqa: S311  sampling, not secrets
+    wanted = [
+        (batch - 1, last_m, last_n),
+        (0, 0, 0),
+        (0, last_m, 0),
+        (0, 0, last_n),
+        (batch - 1, last_m // group * group, last_n // 2),
+        (min(1, batch - 1), 0, 0),
+    ]
+    if not corners:
+        inside = (draw.randrange(batch), draw.randrange(last_m or 1), draw.randrange(last_n or 1))
+        wanted.insert(0, inside)
+    found = dict.fromkeys(block_of(problem, *tile) for tile in wanted[:count])
+    while len(found) < count:
+        tile_m, tile_n = draw.randrange(tiles_m), draw.randrange(tiles_n)
+        edge = draw.randrange(4)
+        if edge == 0:
+            tile_m = last_m
+        elif edge == 1:
+            tile_n = last_n
+        found.setdefault(block_of(problem, draw.randrange(batch), tile_m, tile_n))
+    return tuple(sorted(found))

@@ -1,0 +1,195 @@
+"""Which launches judge a kernel: sizes, scalars and input sets, and how many blocks of each.
+
+A `Case` is one launch with its way of comparing. The list is short for a fixed shape; a dynamic
+dimension adds sizes: tails, one, zero, fewer slices than stages, odd and even numbers of slices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.harness.inputs import (
+    Constant,
+    Inputs,
+    Normal,
+    OneNan,
+    SmallIntegers,
+    Values,
+    exact_limit,
+)
+from deepgemm_codegen.harness.problem import Problem, bind
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = ["Case", "cases_of", "inputs_for"]
+
+NAN = float("nan")
+
+NAN_WORK = 1 << 26
+"""Multiply-adds of a tile up to which a NaN is sent through it; its way does not depend on k."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One launch and how it is judged.
+
+    Attributes:
+        check: ``exact``, ``random`` or ``hostile``.
+        problem: sizes and scalars.
+        inputs: operand values; a missing one is passed as a null pointer.
+        exact: whether D must be equal to the oracle in every bit.
+        share: part of the block budget that the case gets on a device that samples.
+        in_place: whether D is C's buffer.
+        repeat: whether a device that runs whole grids runs it twice for equal bits.
+    """
+
+    check: str
+    problem: Problem
+    inputs: Inputs
+    exact: bool
+    share: float
+    in_place: bool = False
+    repeat: bool = False
+
+
+def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
+    """An input set of one kind for every operand of a problem.
+
+    Args:
+        problem: gives the operands and k.
+        name: the set's name.
+        kind: ``integers`` (every partial sum exact) or ``normal``.
+        seed: the same seed gives the same values.
+    """
+    values: dict[str, Values] = {}
+    limit = exact_limit(problem.k)
+    for index, matrix in enumerate(problem.matrices):
+        if matrix.name == "d":
+            continue
+        own = seed * 64 + index
+        if kind == "normal":
+            values[matrix.name] = Normal(own)
+        else:
+            values[matrix.name] = SmallIntegers(own, limit if matrix.name in "ab" else 8)
+    return Inputs(name, values)
+
+
+def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
+    """An input set with other values for some operands; None passes a null pointer."""
+    values = dict(inputs.values)
+    for name, value in changed.items():
+        if value is None:
+            values.pop(name, None)
+        elif name in values:
+            values[name] = value
+    return Inputs(inputs.name, values)
+
+
+def _exactly(problem: Problem) -> bool:
+    """Whether the epilogue has only steps that are exact on whole numbers."""
+    return all(step.definition.exact for step in problem.spec.epilogue)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    m: int | None = None
+    n: int | None = None
+    k: int | None = None
+    padding: int = 0
+
+    def bind(self, plan: KernelPlan, alpha: float, beta: float) -> Problem:
+        return bind(
+            plan,
+            m=self.m,
+            n=self.n,
+            k=self.k,
+            alpha=alpha,
+            beta=beta,
+            padding=self.padding,
+        )
+
+
+def cases_of(plan: KernelPlan, seed: int) -> tuple[Case, ...]:
+    """Every launch that judges a kernel, the most telling first."""
+    found = _full_size(plan, seed)
+    if plan.spec.m.dynamic or plan.spec.n.dynamic or plan.spec.k.dynamic:
+        found += _other_sizes(plan, seed)
+    return tuple(found)
+
+
+def _full_size(plan: KernelPlan, seed: int) -> list[Case]:
+    has_c = plan.output.c_dtype is not None
+    sizes = _Sizes()
+
+    # Whole numbers, alpha 1, beta 0 and C full of NaN: bit-equal, and C is not read.
+    plain = sizes.bind(plan, 1.0, 0.0)
+    integers = inputs_for(plain, "exact", "integers", seed)
+    exact = _exactly(plain)
+    found = [Case("exact", plain, _with(integers, c=Constant(NAN)), exact, 1.0)]
+
+    # Normal values and scalars that are no powers of two.
+    scaled = sizes.bind(plan, 0.7, -1.3)
+    normal = inputs_for(scaled, "random", "normal", seed + 1)
+    found.append(Case("random", scaled, normal, exact=False, share=0.5, repeat=True))
+
+    if has_c:
+        both = sizes.bind(plan, -2.0, 0.5)
+        same = (
+            plan.output.c_dtype == plan.output.dtype
+            and both.matrix("c").leading == both.matrix("d").leading
+        )
+        found.append(Case("exact", both, integers, exact, 0.25, in_place=same))
+    # alpha 0 reads neither A nor B, beta 0 not C: null pointers where they are not read.
+    nothing = _with(integers, a=Constant(NAN), b=Constant(NAN))
+    if has_c:
+        found.append(Case("hostile", sizes.bind(plan, 0.0, 0.5), nothing, exact, 0.25))
+    unread = _with(integers, a=None, b=None, c=None)
+    found.append(Case("hostile", sizes.bind(plan, 0.0, 0.0), unread, exact, 0.25))
+    if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
+        row = plain.m - 1
+        poisoned = _with(integers, a=OneNan(integers.values["a"], row), c=Constant(NAN))
+        found.append(Case("hostile", plain, poisoned, exact, 0.0))
+    return found
+
+
+def _other_sizes(plan: KernelPlan, seed: int) -> list[Case]:
+    """Launches below the planned size; a fixed dimension stays what it is."""
+    body, spec = plan.body, plan.spec
+    tile_m, tile_n = plan.m.tile, plan.n.tile
+    if plan.transposed:
+        tile_m, tile_n = tile_n, tile_m
+    tile_k = body.tile_k
+
+    def sizes(m: int, n: int, k: int, padding: int = 0) -> _Sizes:
+        return _Sizes(
+            min(m, spec.m.size) if spec.m.dynamic else None,
+            min(n, spec.n.size) if spec.n.dynamic else None,
+            min(k, spec.k.size) if spec.k.dynamic else None,
+            padding,
+        )
+
+    wanted = [
+        sizes(1, 1, 1),
+        sizes(tile_m + 1, 2 * tile_n - 1, tile_k * body.stages + 3, padding=3),
+        sizes(tile_m - 1, tile_n + 3, tile_k * (body.stages + 1) - 1, padding=1),
+        sizes(tile_m, tile_n, tile_k),
+        sizes(3, 5, max(tile_k * (body.stages - 1) - 7, 1)),
+        sizes(2, 3, 0),
+        sizes(0, tile_n, tile_k),
+        sizes(tile_m, 0, tile_k),
+    ]
+    found = []
+    has_c = plan.output.c_dtype is not None
+    for number, one in enumerate(dict.fromkeys(wanted)):
+        beta = 0.5 if has_c and number % 2 else 0.0
+        problem = one.bind(plan, 1.0 if number % 3 else -0.5, beta)
+        inputs = inputs_for(problem, "exact", "integers", seed + 2 + number)
+        if beta == 0.0:
+            inputs = _with(inputs, c=Constant(NAN))
+        found.append(Case("exact", problem, inputs, _exactly(problem), 0.25))
+    problem = wanted[1].bind(plan, 0.7, -1.3)
+    normal = inputs_for(problem, "random", "normal", seed + 1)
+    found.append(Case("random", problem, normal, exact=False, share=0.25, repeat=True))
+    return found

@@ -1,0 +1,87 @@
+"""What runs a kernel: the emulator or a GPU, behind one small face."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deepgemm_codegen.errors import CodegenError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.oracle import PrefixSums
+    from deepgemm_codegen.harness.problem import Problem
+
+__all__ = ["Device", "LaunchFailedError", "Outcome"]
+
+
+class LaunchFailedError(CodegenError):
+    """The kernel could not be run to its end: a fault of the kernel, such as an illegal address."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a launch left behind.
+
+    Attributes:
+        d: D's buffer as flat bits, from the base to the end of its last row.
+        background: the bits that stood in D before (in its padding, where D is C): poison, or zero
+            where D is too big to fill.
+        faults: findings and damaged guard bands, each a text for people.
+    """
+
+    d: Any
+    background: int
+    faults: tuple[str, ...] = ()
+
+
+class Device(Protocol):
+    """Runs launches of one kernel."""
+
+    @property
+    def where(self) -> str:
+        """How a verdict names it."""
+        ...
+
+    @property
+    def arithmetic(self) -> str:
+        """The architecture whose tensor cores add, such as ``sm_90``."""
+        ...
+
+    @property
+    def xp(self) -> Any:
+        """Numpy or cupy: the module of the arrays it returns."""
+        ...
+
+    @property
+    def samples(self) -> bool:
+        """Whether some blocks can run alone, and must where the grid is large."""
+        ...
+
+    @property
+    def prefix_sums(self) -> PrefixSums:
+        """How the oracle sums A * B on its arrays."""
+        ...
+
+    def launch(
+        self,
+        problem: Problem,
+        inputs: Inputs,
+        blocks: tuple[int, ...] | None,
+        *,
+        in_place: bool = False,
+    ) -> Outcome:
+        """Poisons D, places the operands, runs the blocks (None: all of the grid).
+
+        Args:
+            problem: what to run.
+            inputs: operand values; a name that is missing passes a null pointer.
+            blocks: flat block indices.
+            in_place: D is C's buffer.
+
+        Raises:
+            LaunchFailedError: the kernel did not run to its end.
+        """
+        ...

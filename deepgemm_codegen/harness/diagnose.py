@@ -1,0 +1,134 @@
+"""What a wrong D looks like, and what usually makes it so.
+
+Two ways of asking. By pattern: which elements are wrong (all, only the last rows, only the last
+columns, a few). By hypothesis: would D be right if one slice of k had been left out or added
+twice, C ignored, alpha applied to the bias, an operand read transposed? A hypothesis is named
+when it explains every element of the region.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.harness.compare import compare
+from deepgemm_codegen.harness.oracle import Expected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.harness.oracle import Oracle
+    from deepgemm_codegen.harness.problem import Problem, Region
+
+__all__ = ["diagnose"]
+
+_MOST_WORK = 1 << 28
+"""Multiply-adds up to which hypotheses about k are tried."""
+
+
+def diagnose(oracle: Oracle, region: Region, got: Any, mask: Any) -> tuple[str, ...]:
+    """Likely causes of a wrong region, the most specific first.
+
+    Args:
+        oracle: what the region should have been (numpy).
+        region: the wrong part of D.
+        got: its float64 values.
+        mask: which elements are wrong.
+    """
+    hints = []
+    dtype = oracle.problem.spec.dtype_d
+    for hint, alternative in _hypotheses(oracle, region):
+        if compare(got, alternative, dtype, np).wrong == 0:
+            hints.append(hint)
+            break
+    hints.append(_pattern(oracle.problem, mask, got))
+    return tuple(hints)
+
+
+def _pattern(problem: Problem, mask: Any, got: Any) -> str:
+    """Which elements of a tile are wrong, and what that usually means."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    height, width = mask.shape
+    plan = problem.plan
+    tile_rows, tile_columns = plan.m.tile, plan.n.tile
+    if plan.transposed:
+        tile_rows, tile_columns = tile_columns, tile_rows
+    if mask.all():
+        found = "every element of the tile is wrong: index arithmetic, or the epilogue"
+    elif len(rows) < height / 2 and rows[0] >= height - len(rows):
+        tail = " of a tail" if height % tile_rows else ""
+        found = f"only the last {len(rows)} rows{tail} are wrong: a boundary in m"
+    elif len(columns) < width / 2 and columns[0] >= width - len(columns):
+        tail = " of a tail" if width % tile_columns else ""
+        found = f"only the last {len(columns)} columns{tail} are wrong: a boundary in n"
+    elif len(rows) <= height // 2 and len(columns) == width:
+        found = f"{len(rows)} of {height} rows are wrong: fragment or swizzle layout along m"
+    elif len(columns) <= width // 2 and len(rows) == height:
+        found = f"{len(columns)} of {width} columns are wrong: fragment or swizzle layout along n"
+    elif mask.mean() < 0.05:
+        found = "a few scattered elements are wrong: synchronisation, or precision"
+    else:
+        found = "parts of the tile are wrong: synchronisation, or the shared-memory layout"
+    if np.isnan(got[mask]).all():
+        return f"NaN where values were expected (never written, or poison was read): {found}"
+    return found
+
+
+def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]]:
+    """(what would be wrong, what D would then be)."""
+    problem = oracle.problem
+    product = None
+    if problem.alpha != 0.0:  # else neither A nor B is read, and may not exist
+        product = oracle.products(region)
+
+    def otherwise(alpha: float, beta: float) -> Expected:
+        changed = replace(problem, alpha=alpha, beta=beta)
+        return replace(oracle, problem=changed).expected(region, product)
+
+    if problem.beta != 0.0:
+        yield "C was ignored", otherwise(problem.alpha, 0.0)
+        yield "beta was applied as 1", otherwise(problem.alpha, 1.0)
+    if problem.alpha not in (0.0, 1.0):
+        yield "alpha was ignored", otherwise(1.0, problem.beta)
+    steps = problem.spec.epilogue
+    for index, step in enumerate(steps):
+        if step.dtype is not None:
+            name = f"{step.kind}{index}"
+            for factor, what in ((0.0, "was left out"), (problem.alpha, "was scaled by alpha")):
+                scaled = replace(oracle, factors={name: factor})
+                yield f"{step} {what}", scaled.expected(region, product)
+        elif all(later.dtype is None for later in steps[index:]):
+            # Operands are found by their step's number, so only steps behind them may go.
+            spec = replace(problem.spec, epilogue=steps[:index] + steps[index + 1 :])
+            fewer = replace(problem, plan=replace(problem.plan, spec=spec))
+            yield f"{step} was left out", replace(oracle, problem=fewer).expected(region, product)
+    if product is not None and problem.k:
+        yield from _wrong_products(oracle, region, product)
+
+
+def _wrong_products(
+    oracle: Oracle, region: Region, product: Expected
+) -> Iterator[tuple[str, Expected]]:
+    """One slice of k left out or added twice; an operand read transposed."""
+    problem = oracle.problem
+    rows, columns = region.shape
+    if rows * columns * problem.k > _MOST_WORK:
+        return
+    tile_k = problem.plan.body.tile_k
+    a, b = oracle.slices(region)
+    slices = -(-problem.k // tile_k)
+    for s in range(slices):
+        start, end = s * tile_k, min((s + 1) * tile_k, problem.k)
+        share = a[:, start:end] @ b[start:end]
+        name = f"slice {s} of {slices} (k {start} to {end})"
+        if end - start < tile_k:
+            name = f"the tail of k, {name},"
+        for sign, what in ((-1.0, "was left out"), (1.0, "was added twice")):
+            changed = Expected(product.value + sign * share, product.error)
+            yield f"{name} {what}", oracle.expected(region, changed)
+    if (rows, problem.k) == (problem.k, columns) == (problem.m, problem.n):
+        for name, value in (("A", a.T @ b), ("B", a @ b.T)):
+            changed = Expected(value, product.error)
+            yield f"{name} was read transposed", oracle.expected(region, changed)

@@ -1,0 +1,128 @@
+"""Running a plan's PTX on the emulator, whole or by some of its thread blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
+from deepgemm_codegen.harness.blocks import regions_of
+from deepgemm_codegen.harness.device import Outcome
+from deepgemm_codegen.harness.memory import HUGE, Paged, fill, fill_regions
+from deepgemm_codegen.harness.numbers import bits_dtype, poison
+from deepgemm_codegen.harness.oracle import prefix_sums
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.oracle import PrefixSums
+    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = ["EmulatorDevice"]
+
+SMALL = 1 << 17
+"""Operands up to this many elements are computed whole."""
+
+GRID_SPAN = 4096
+"""A buffer's address misses a multiple of this by its promised alignment (the emulator's rule)."""
+
+
+class EmulatorDevice:
+    """One kernel on the CPU.
+
+    Args:
+        plan: the kernel's plan.
+        ptx: its PTX.
+        arithmetic: the architecture whose tensor cores to imitate; empty for the plan's target.
+        races: whether races and uninitialised reads in shared memory are looked for.
+    """
+
+    def __init__(
+        self, plan: KernelPlan, ptx: str, arithmetic: str = "", *, races: bool = True
+    ) -> None:
+        self._arithmetic = arithmetic or plan.target
+        self._kernel = Kernel(parse(ptx), plan.name, arithmetic=self._arithmetic)
+        self._checks = Checks(races=races)
+
+    @property
+    def where(self) -> str:
+        """See `Device`."""
+        return "emulator"
+
+    @property
+    def arithmetic(self) -> str:
+        """See `Device`."""
+        return self._arithmetic
+
+    @property
+    def xp(self) -> Any:
+        """See `Device`."""
+        return np
+
+    @property
+    def samples(self) -> bool:
+        """See `Device`."""
+        return True
+
+    @property
+    def prefix_sums(self) -> PrefixSums:
+        """See `Device`."""
+        return prefix_sums
+
+    def launch(
+        self,
+        problem: Problem,
+        inputs: Inputs,
+        blocks: tuple[int, ...] | None,
+        *,
+        in_place: bool = False,
+    ) -> Outcome:
+        """See `Device`."""
+        plan = problem.plan
+        target = problem.matrix("d")
+        # zeros costs nothing until it is touched, which a D of gigabytes relies on
+        d: np.ndarray[Any, np.dtype[Any]] = np.zeros(target.elements, bits_dtype(target.dtype))
+        background = 0
+        if target.elements <= HUGE:
+            background = poison(target.dtype)
+            fill(target, None, d, np)
+        if in_place:
+            fill_regions(problem.matrix("c"), inputs, regions_of(problem, blocks), d, np)
+        if problem.grid == 0 or blocks == ():
+            return Outcome(d, background)
+        d_buffer = _place(target, d, writable=True)
+        params: list[Any] = []
+        for parameter in plan.parameters:
+            if not parameter.pointer:
+                params.append(problem.scalar(parameter))
+            elif parameter.written or (parameter.role == "c" and in_place):
+                params.append(d_buffer)
+            elif parameter.name not in inputs.values:
+                params.append(0)
+            else:
+                params.append(_operand(problem, inputs, parameter.name))
+        launch = Launch(
+            grid=(problem.grid, 1, 1),
+            block=(plan.body.threads, 1, 1),
+            shared_bytes=plan.body.shared_bytes,
+            params=params,
+        )
+        chosen = None if blocks is None else [(block, 0, 0) for block in blocks]
+        report = run(self._kernel, launch, blocks=chosen, checks=self._checks, max_findings=3)
+        return Outcome(d, background, tuple(str(finding) for finding in report.findings))
+
+
+def _place(matrix: Matrix, data: Any, *, writable: bool = False) -> GlobalBuffer:
+    """A buffer whose base has the promised alignment and no more."""
+    return GlobalBuffer(matrix.name, data, writable, misalign=matrix.align % GRID_SPAN)
+
+
+def _operand(problem: Problem, inputs: Inputs, name: str) -> GlobalBuffer:
+    matrix = problem.matrix(name)
+    if matrix.elements <= SMALL:
+        bits = np.empty(matrix.elements, bits_dtype(matrix.dtype))
+        fill(matrix, inputs, bits, np)
+        return _place(matrix, bits)
+    along_row = matrix.transposed == (name == "b")
+    return _place(matrix, Paged(matrix, inputs, 1 if along_row else matrix.leading))

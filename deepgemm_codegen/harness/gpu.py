@@ -1,0 +1,223 @@
+"""Running a kernel on a GPU through cupy, and the oracle there too.
+
+cupy loads cubins and holds memory; it compiles nothing of ours. Every buffer lies between guard
+bands of poison, its base aligned as promised and no better. Launches go to the caller's current
+stream. The float64 oracle runs on the GPU as well, so that every element of D is compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.harness.device import LaunchFailedError, Outcome
+from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
+from deepgemm_codegen.harness.memory import fill
+from deepgemm_codegen.harness.numbers import bits_dtype, poison
+from deepgemm_codegen.toolchain import explain_mismatch
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.oracle import PrefixSums
+    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.signature import Parameter
+
+__all__ = ["GpuDevice", "find_gpu"]
+
+GUARD_BYTES = 1 << 20
+"""Poison on either side of a buffer."""
+
+STATIC_LIMIT = 48 * 1024
+"""Dynamic shared memory that a launch may ask for without saying so first (CUDA guide)."""
+
+INSTALL = "pip install 'deepgemm_codegen[cuda13]' (or 'deepgemm_codegen[cuda12]')"
+
+
+def find_gpu() -> Any:
+    """The cupy module, once it has shown that it can use a GPU.
+
+    Raises:
+        EnvironmentLackError: no cupy, no driver, no GPU, or a cupy that lacks its libraries.
+    """
+    try:
+        import cupy  # noqa: PLC0415  half a second that other commands need not pay
+    except ImportError as error:
+        raise EnvironmentLackError(f"cupy is missing ({error}): {INSTALL}") from error
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except RuntimeError as error:
+        raise EnvironmentLackError(
+            f"no usable NVIDIA driver ({error}); verify --on emulator needs none"
+        ) from error
+    if count == 0:
+        raise EnvironmentLackError("no NVIDIA GPU here; verify --on emulator needs none")
+    try:
+        working = int((cupy.arange(4) + 1).sum()) == 10
+    except (RuntimeError, ImportError, OSError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise EnvironmentLackError(
+            f"cupy cannot compile its own kernels ({first}); it needs the CUDA toolkit's headers "
+            "and NVRTC: pip install 'cupy-cuda13x[ctk]'"
+        ) from error
+    if not working:
+        raise EnvironmentLackError("cupy computes wrong sums on this GPU; check its installation")
+    return cupy
+
+
+class _Buffer:
+    """A matrix between guard bands on the GPU."""
+
+    def __init__(self, cupy: Any, matrix: Matrix) -> None:
+        self._cupy = cupy
+        self._matrix = matrix
+        size = matrix.dtype.bytes
+        room = 2 * GUARD_BYTES + matrix.elements * size + 4 * matrix.align
+        store = cupy.empty(-(-room // size), bits_dtype(matrix.dtype))
+        start = int(store.data.ptr)
+        # An odd multiple of the promised alignment: aligned to that, and to nothing wider.
+        period = 2 * matrix.align
+        base = -(-(start + GUARD_BYTES) // period) * period + matrix.align
+        first = (base - start) // size
+        store[...] = poison(matrix.dtype)
+        self.pointer = base
+        self.bits = store[first : first + matrix.elements]
+        self._before, self._behind = store[:first], store[first + matrix.elements :]
+
+    def damage(self) -> str:
+        """What happened to the guard bands; empty when nothing did."""
+        nan = poison(self._matrix.dtype)
+        for where, band in (("before", self._before), ("behind", self._behind)):
+            changed = self._cupy.flatnonzero(band != nan)
+            if changed.size:
+                before = where == "before"
+                near = band.size - int(changed[-1]) if before else int(changed[0]) + 1
+                return (
+                    f"the guard band {where} '{self._matrix.name}' was written: {changed.size} "
+                    f"elements, the nearest {near} {where} its {'start' if before else 'end'}"
+                )
+        return ""
+
+
+class GpuDevice:
+    """One kernel on the current GPU.
+
+    Args:
+        plan: the kernel's plan.
+        cubin: its machine code.
+        built_for: the architecture that the cubin was built for, such as ``sm_90``.
+
+    Raises:
+        EnvironmentLackError: no GPU, or one that cannot run the cubin or hold its shared memory.
+    """
+
+    def __init__(self, plan: KernelPlan, cubin: bytes, built_for: str) -> None:
+        self._cupy = cupy = find_gpu()
+        device = cupy.cuda.Device()
+        self._arch = f"sm_{device.compute_capability}"
+        mismatch = explain_mismatch(built_for, self._arch, ptx=False)
+        if mismatch is not None:
+            raise EnvironmentLackError(f"{plan.name}: {mismatch}")
+        limit = device.attributes["MaxSharedMemoryPerBlockOptin"]
+        if plan.body.shared_bytes > limit:
+            raise EnvironmentLackError(
+                f"{plan.name} needs {plan.body.shared_bytes} bytes of shared memory a block; "
+                f"this {self._arch} has {limit}"
+            )
+        module = cupy.cuda.function.Module()
+        module.load(cubin)
+        self._function = module.get_function(plan.name)
+        if plan.body.shared_bytes > STATIC_LIMIT:
+            driver = cupy.cuda.driver
+            driver.funcSetAttribute(
+                self._function.ptr,
+                driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                plan.body.shared_bytes,
+            )
+        properties = cupy.cuda.runtime.getDeviceProperties(device.id)
+        self._name = properties["name"].decode()
+        self._prefix_sums: PrefixSums = GpuPrefixSums(cupy, self._arch)
+
+    @property
+    def where(self) -> str:
+        """See `Device`."""
+        return f"gpu ({self._name}, {self._arch})"
+
+    @property
+    def arithmetic(self) -> str:
+        """See `Device`."""
+        return self._arch
+
+    @property
+    def xp(self) -> Any:
+        """See `Device`."""
+        return self._cupy
+
+    @property
+    def samples(self) -> bool:
+        """See `Device`."""
+        return False
+
+    @property
+    def prefix_sums(self) -> PrefixSums:
+        """See `Device`."""
+        return self._prefix_sums
+
+    def launch(
+        self,
+        problem: Problem,
+        inputs: Inputs,
+        blocks: tuple[int, ...] | None,
+        *,
+        in_place: bool = False,
+    ) -> Outcome:
+        """See `Device`; always the whole grid."""
+        if blocks is not None:
+            raise LaunchFailedError("a GPU runs whole grids")
+        self._check_memory(problem)
+        buffers = {
+            matrix.name: _Buffer(self._cupy, matrix)
+            for matrix in problem.matrices
+            if matrix.name in inputs.values or matrix.name == "d"
+        }
+        if in_place:
+            buffers["d"] = buffers["c"]
+        for name, buffer in buffers.items():
+            source = "c" if in_place and name == "d" else name
+            if source in inputs.values:
+                fill(problem.matrix(source), inputs, buffer.bits, self._cupy)
+        if problem.grid:
+            arguments = tuple(_argument(problem, p, buffers) for p in problem.plan.parameters)
+            self._start(problem, arguments)
+        damage = tuple(text for text in (b.damage() for b in buffers.values()) if text)
+        return Outcome(buffers["d"].bits, poison(problem.matrix("d").dtype), damage)
+
+    def _start(self, problem: Problem, arguments: tuple[Any, ...]) -> None:
+        body = problem.plan.body
+        try:
+            self._function(
+                (problem.grid, 1, 1), (body.threads, 1, 1), arguments, shared_mem=body.shared_bytes
+            )
+            self._cupy.cuda.get_current_stream().synchronize()
+        except RuntimeError as error:  # cupy's driver and runtime errors
+            raise LaunchFailedError(f"the launch failed: {error}") from error
+
+    def _check_memory(self, problem: Problem) -> None:
+        needed = sum(m.elements * m.dtype.bytes + 3 * GUARD_BYTES for m in problem.matrices)
+        pool = self._cupy.get_default_memory_pool()
+        free = self._cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+        if needed > free:
+            raise EnvironmentLackError(
+                f"{problem} needs {needed / 1e9:.1f} GB of GPU memory; {free / 1e9:.1f} GB are free"
+            )
+
+
+def _argument(problem: Problem, parameter: Parameter, buffers: dict[str, _Buffer]) -> Any:
+    """A parameter as the numpy scalar that cupy passes by its size."""
+    if parameter.pointer:
+        buffer = buffers.get(parameter.name)
+        return np.uint64(0 if buffer is None else buffer.pointer)
+    kinds = {"alpha": "f4", "beta": "f4", "dim": "i4", "stride": "i8"}
+    return np.dtype(kinds[parameter.role]).type(problem.scalar(parameter))

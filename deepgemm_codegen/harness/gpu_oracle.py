@@ -1,0 +1,92 @@
+"""The oracle's prefix sums on a GPU: one kernel of our own, compiled by the toolchain.
+
+The same sums and the same charges as `oracle.prefix_sums`, one element of D a thread. A library
+product would need one call for each step of k, and cuBLAS installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.harness.oracle import CUT, Expected, finish_bound
+from deepgemm_codegen.toolchain import build_cubin
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.oracle import StepModel
+
+__all__ = ["SOURCE", "GpuPrefixSums"]
+
+NAME = "deepgemm_codegen_prefix_sums"
+TILE = 16
+
+SOURCE = f"""\
+// The harness's float64 oracle: A * B by prefix sums, with the loss charged at every step of k.
+constexpr int TILE = {TILE};
+
+extern "C" __global__ void __launch_bounds__(TILE * TILE)
+{NAME}(const double* a, const double* b, double* total, double* error,
+       int rows, int columns, int k, int length, double cut, double unit)
+{{
+    __shared__ double a_tile[TILE][TILE + 1];
+    __shared__ double b_tile[TILE][TILE + 1];
+    const int x = threadIdx.x % TILE;
+    const int y = threadIdx.x / TILE;
+    const int tiles_n = (columns + TILE - 1) / TILE;
+    const long long row = static_cast<long long>(blockIdx.x / tiles_n) * TILE + y;
+    const long long column = static_cast<long long>(blockIdx.x % tiles_n) * TILE + x;
+    double sum = 0.0;
+    double loss = 0.0;
+    double largest = 0.0;  // of this step's addends: the sum before it, and its products
+    for (int start = 0; start < k; start += TILE) {{
+        const bool has_a = row < rows && start + x < k;
+        const bool has_b = column < columns && start + y < k;
+        a_tile[y][x] = has_a ? a[row * k + start + x] : 0.0;
+        b_tile[y][x] = has_b ? b[static_cast<long long>(start + y) * columns + column] : 0.0;
+        __syncthreads();
+        for (int i = 0; i < TILE; ++i) {{
+            const double product = a_tile[y][i] * b_tile[i][x];
+            if (i % length == 0)
+                largest = fabs(sum);
+            largest = fmax(largest, fabs(product));
+            sum += product;
+            if ((i + 1) % length == 0)
+                loss += cut * largest + unit * fabs(sum);
+        }}
+        __syncthreads();
+    }}
+    if (row < rows && column < columns) {{
+        total[row * columns + column] = sum;
+        error[row * columns + column] = loss;
+    }}
+}}
+"""
+
+
+class GpuPrefixSums:
+    """Computes what `oracle.prefix_sums` computes, on cupy arrays."""
+
+    def __init__(self, cupy: Any, arch: str) -> None:
+        self._cupy = cupy
+        module = cupy.cuda.function.Module()
+        module.load(build_cubin(SOURCE, name=NAME, arch=arch).cubin)
+        self._function = module.get_function(NAME)
+
+    def __call__(self, a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
+        """A * B and its bound; see `oracle.prefix_sums`."""
+        rows, k = a.shape
+        columns = b.shape[1]
+        total = xp.empty((rows, columns))
+        error = xp.empty((rows, columns))
+        tiles = -(-rows // TILE) * -(-columns // TILE)
+        arguments = (
+            *(np.uint64(array.data.ptr) for array in (a, b, total, error)),
+            *(np.int32(value) for value in (rows, columns, k, model.length if model else TILE)),
+            np.float64(model.cut if model else 0.0),
+            np.float64(CUT if model else 0.0),
+        )
+        self._function((tiles, 1, 1), (TILE * TILE, 1, 1), arguments)
+        if model is None:
+            return Expected(total + 0.0, error)
+        return finish_bound(total, error, k, model)

@@ -1,0 +1,163 @@
+"""Operand values by fixed seed, computed from an element's index and never stored.
+
+A generator is a pure function of (batch, row, column) in the caller's terms, written for numpy
+and cupy alike with integer arithmetic, so that both give the same bits and a small piece of a
+huge operand costs only that piece. The same logical element has the same value in every layout
+and with every leading dimension.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = [
+    "Constant",
+    "Given",
+    "Inputs",
+    "Normal",
+    "OneNan",
+    "SmallIntegers",
+    "Values",
+    "exact_limit",
+]
+
+_MASK = 2**64 - 1
+_ROW, _COLUMN, _BATCH = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+
+class Values(Protocol):
+    """Where an operand's values come from."""
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """fp32 values at broadcasting int64 index arrays."""
+        ...
+
+
+def _hash(seed: int, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+    """64 well-mixed bits an element (the finaliser of splitmix64 over an index sum)."""
+
+    def term(index: Any, factor: int) -> Any:
+        return xp.asarray(index).astype(xp.uint64) * xp.asarray([factor], dtype=xp.uint64)
+
+    start = xp.asarray([(seed * 0xD6E8FEB86659FD93 + 0x2545F4914F6CDD1D) & _MASK], dtype=xp.uint64)
+    z = term(batch, _BATCH) + term(row, _ROW) + (term(column, _COLUMN) + start)
+    z ^= z >> xp.uint64(30)
+    z *= xp.uint64(_MIX[0])
+    z ^= z >> xp.uint64(27)
+    z *= xp.uint64(_MIX[1])
+    z ^= z >> xp.uint64(31)
+    return z
+
+
+@dataclass(frozen=True, slots=True)
+class SmallIntegers:
+    """Whole numbers from -limit to limit, evenly."""
+
+    seed: int
+    limit: int
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        z = _hash(self.seed, batch, row, column, xp)
+        span = xp.uint64(2 * self.limit + 1)
+        draw = ((z >> xp.uint64(32)) * span) >> xp.uint64(32)
+        return (draw.astype(xp.int64) - self.limit).astype(xp.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """Nearly normal values of standard deviation 1, with full significands.
+
+    The sum of eight random bytes times a random factor in [1, 2): whole-number arithmetic below
+    2^22, so that numpy and cupy agree in every bit.
+    """
+
+    seed: int
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        z = _hash(self.seed, batch, row, column, xp)
+        lanes = xp.uint64(0x00FF00FF00FF00FF)
+        pairs = (z & lanes) + ((z >> xp.uint64(8)) & lanes)
+        total = (pairs * xp.uint64(0x0001000100010001)) >> xp.uint64(48)
+        factor = (z * xp.uint64(_ROW)) >> xp.uint64(54)
+        whole = (total.astype(xp.int64) - 1020) * (factor.astype(xp.int64) + 1024)
+        # 209 is the deviation of the sum of bytes; 1.53 the root mean square of the factor.
+        return whole.astype(xp.float32) * xp.float32(1 / 2.0**18) * xp.float32(0.8125)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One value everywhere; NaN for an operand that must not be read."""
+
+    value: float
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        shape = xp.broadcast(xp.asarray(batch), xp.asarray(row), xp.asarray(column)).shape
+        return xp.full(shape, self.value, dtype=xp.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Literal values, as a tuple of rows; a literal test case writes these.
+
+    Indices wrap round, so that one row can stand for all; each batch sees the same matrix.
+    """
+
+    rows: tuple[tuple[float, ...], ...]
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        table = xp.asarray(self.rows, dtype=xp.float32)
+        batch, row, column = xp.broadcast_arrays(
+            xp.asarray(batch), xp.asarray(row), xp.asarray(column)
+        )
+        return table[row % table.shape[0], column % table.shape[1]]
+
+
+@dataclass(frozen=True, slots=True)
+class OneNan:
+    """Other values with a NaN at the start of one row; in A, that row of D must be NaN."""
+
+    values: Values
+    row: int
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        found = self.values.at(batch, row, column, xp)
+        here = (xp.asarray(row) == self.row) & (xp.asarray(column) == 0)
+        return xp.where(here, xp.float32("nan"), found)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """One input set: where each operand's values come from.
+
+    Attributes:
+        name: as a verdict calls it, such as ``exact``.
+        values: generators by parameter name (``a``, ``b``, ``c``, ``bias0``, ...).
+    """
+
+    name: str
+    values: dict[str, Values]
+
+    def at(self, name: str, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """fp32 values of an operand before they are rounded to its type."""
+        return self.values[name].at(batch, row, column, xp)
+
+
+def exact_limit(k: int) -> int:
+    """Largest magnitude of whole-number operands for a product over ``k``.
+
+    Every sum of products stays below 2^24, which truncating adders keep exactly; smaller than
+    that, so that sums usually stay where fp16 still tells neighbouring whole numbers apart.
+    """
+    for limit in (8, 6, 4, 3, 2):
+        # The deviation of a sum is about sqrt(k) * limit * (limit + 1) / 3.
+        spread = k**0.5 * limit * (limit + 1) / 3
+        if spread <= 700 and k * limit * limit < 2**23:
+            return limit
+    return 1

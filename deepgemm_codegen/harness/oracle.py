@@ -1,0 +1,213 @@
+"""What D must be: float64 values and how far a correct kernel may stray from them.
+
+D = epilogue(alpha * A * B + beta * C). The bound follows the tensor core's arithmetic: within one
+instruction step of `StepModel.length` products, every addend is cut toward zero at a fixed place
+below the largest of them, and the sum is cut to fp32. So each step is charged against its own
+prefix sum and products, not against k times the largest operand, which would pass a D of zeros at
+large k. ``docs/verification.md`` derives it. Everything is written for numpy and cupy alike.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deepgemm_codegen.harness.numbers import decode, encode, quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.problem import Problem, Region
+
+__all__ = [
+    "CUT",
+    "Expected",
+    "Oracle",
+    "PrefixSums",
+    "StepModel",
+    "finish_bound",
+    "prefix_sums",
+]
+
+ROUND = 2.0**-24
+"""Half a unit in the last place of fp32, relative: one rounding to nearest."""
+
+CUT = 2.0**-23
+"""A unit in the last place of fp32, relative: one rounding toward zero."""
+
+TINY = 2.0**-148
+"""What a step can lose where sums are subnormal in fp32."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepModel:
+    """How a tensor core adds: the two numbers that the bound needs.
+
+    Attributes:
+        length: products added at once, ascending in k.
+        fraction_bits: each addend is cut to this many bits below the largest one's exponent.
+    """
+
+    length: int
+    fraction_bits: int
+
+    @property
+    def cut(self) -> float:
+        """Largest loss of one step's alignment, relative to the largest addend."""
+        return (self.length + 1) * 2.0**-self.fraction_bits
+
+    @classmethod
+    def of(cls, arch: str) -> StepModel:
+        """The model of an architecture such as ``sm_90`` for 16-bit operands.
+
+        Source: published measurements for sm_75 to sm_89, own measurement on an H200 for sm_90,
+        published recordings for sm_100; sm_120 is taken to equal sm_100, unverified.
+        """
+        number = int("".join(c for c in arch if c.isdigit()))
+        return cls(16, 25) if number >= 90 else cls(8, 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The oracle's answer for one region.
+
+    Attributes:
+        value: float64, before rounding to D's type.
+        error: how far fp32 arithmetic may end from it, same shape; zero where it must be exact.
+    """
+
+    value: Any
+    error: Any
+
+
+class PrefixSums(Protocol):
+    """Sums A * B in float64 and charges each step's loss."""
+
+    def __call__(self, a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
+        """A (rows, k) times B (k, columns), with the bound that a model asks for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Answers what D must be, a region at a time.
+
+    Attributes:
+        problem: sizes and scalars.
+        inputs: operand values.
+        xp: numpy or cupy.
+        model: the arithmetic to allow for; None when the inputs make everything exact.
+        prefix_sums: how A * B is summed: `prefix_sums`, or a GPU's own.
+        factors: what to multiply operands by, for hypotheses about wrong kernels.
+    """
+
+    problem: Problem
+    inputs: Inputs
+    xp: Any
+    model: StepModel | None = None
+    prefix_sums: PrefixSums = field(default_factory=lambda: prefix_sums)
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    def operand(self, name: str, batch: Any, row: Any, column: Any) -> Any:
+        """float64 values of an operand at broadcasting indices, rounded to its type."""
+        dtype = self.problem.matrix(name).dtype
+        values = self.inputs.at(name, batch, row, column, self.xp)
+        return decode(encode(values, dtype, self.xp), dtype, self.xp) * self.factors.get(name, 1.0)
+
+    def slices(self, region: Region) -> tuple[Any, Any]:
+        """A's rows and B's columns of a region, whole in k."""
+        batch, rows, columns = region.indices(self.xp)
+        along = self.xp.arange(self.problem.k, dtype=self.xp.int64)
+        a = self.operand("a", batch, rows, along[None, :])
+        b = self.operand("b", batch, along[:, None], columns)
+        return a, b
+
+    @quiet()
+    def products(self, region: Region) -> Expected:
+        """A * B over a region, with its bound."""
+        zeros = self.xp.zeros(region.shape)
+        if self.problem.k == 0:
+            return Expected(zeros, zeros)
+        a, b = self.slices(region)
+        return self.prefix_sums(a, b, self.model, self.xp)
+
+    @quiet()
+    def expected(self, region: Region, product: Expected | None = None) -> Expected:
+        """D over a region, unrounded, and its bound.
+
+        Args:
+            region: which part of D.
+            product: A * B over the region, where a hypothesis says that it was something else.
+        """
+        problem, xp = self.problem, self.xp
+        relative = 0.0 if self.model is None else ROUND
+        value = error = xp.zeros(region.shape)
+        if problem.alpha != 0.0:
+            base = product or self.products(region)
+            value = problem.alpha * base.value
+            error = abs(problem.alpha) * base.error + relative * xp.abs(value)
+        if problem.beta != 0.0:
+            value = problem.beta * self.operand("c", *region.indices(xp)) + value
+            error = error + relative * xp.abs(value)
+        return self._epilogue(region, Expected(value, error))
+
+    def _epilogue(self, region: Region, start: Expected) -> Expected:
+        value, error = start.value, start.error
+        xp = self.xp
+        for index, step in enumerate(self.problem.spec.epilogue):
+            vector = None
+            if step.dtype is not None:
+                _, rows, columns = region.indices(xp)
+                along = columns if step.access == "column" else rows
+                zero = xp.zeros_like(along)
+                vector = self.operand(f"{step.kind}{index}", zero, zero, along)
+            meaning = step.definition.meaning
+            result = meaning(value, vector)
+            if self.model is not None:
+                # Every step is monotone enough over so small an interval that its ends tell.
+                spread = xp.maximum(
+                    xp.abs(meaning(value + error, vector) - result),
+                    xp.abs(meaning(value - error, vector) - result),
+                )
+                error = spread + ROUND * xp.abs(result)
+            value = result
+        return Expected(value, error)
+
+
+def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
+    """A * B by prefix sums, with the loss charged at each step; without a model just A * B."""
+    rows, k = a.shape
+    columns = b.shape[1]
+    if model is None:
+        return Expected(a @ b + 0.0, xp.zeros((rows, columns)))  # + 0.0: a zero sum is +0
+    length = model.length
+    steps = -(-k // length)
+    pad = steps * length - k
+    if pad:
+        a = xp.concatenate([a, xp.zeros((rows, pad))], axis=1)
+        b = xp.concatenate([b, xp.zeros((pad, columns))], axis=0)
+    # A as steps of (rows, length), B as steps of (length, columns)
+    a_steps = xp.ascontiguousarray(a.reshape(rows, steps, length).transpose(1, 0, 2))
+    b_steps = b.reshape(steps, length, columns)
+    a_peak = xp.abs(a_steps).max(axis=2)
+    b_peak = xp.abs(b_steps).max(axis=1)
+    total = xp.zeros((rows, columns))
+    error = xp.zeros((rows, columns))
+    for s in range(steps):
+        # The largest addend: a product (at most the peaks' product) or the sum so far.
+        largest = xp.maximum(xp.abs(total), a_peak[s][:, None] * b_peak[s][None, :])
+        total += a_steps[s] @ b_steps[s]
+        error += model.cut * largest + CUT * xp.abs(total)
+    return finish_bound(total, error, k, model)
+
+
+def finish_bound(total: Any, error: Any, k: int, model: StepModel) -> Expected:
+    """The bound from the charges of all steps: what the charges themselves left out."""
+    steps = -(-k // model.length)
+    # The computed prefix differs from the exact one by the error so far; charge that, too.
+    growth = math.exp(steps * (model.cut + CUT))
+    # So does the oracle, by k roundings to float64 of what was cut at 2^-21 above.
+    growth += k * model.length * 2.0**-32
+    return Expected(total + 0.0, growth * error + steps * TINY)

@@ -1,0 +1,259 @@
+"""One product to run: a plan with its sizes, strides and scalars bound to numbers.
+
+Everything here is in the caller's terms: A is m x k, B is k x n, C and D are m x n, whatever the
+plan swapped. `Matrix` knows where an element lies in its buffer; nothing else computes offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen.errors import InputError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.signature import Parameter
+    from deepgemm_codegen.spec import Dim, GemmSpec
+
+__all__ = ["Matrix", "Problem", "Region", "bind"]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A rectangle of one batch of D: rows ``[row, row_end)``, columns ``[column, column_end)``."""
+
+    batch: int
+    row: int
+    row_end: int
+    column: int
+    column_end: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return self.row_end - self.row, self.column_end - self.column
+
+    def indices(self, xp: Any) -> tuple[int, Any, Any]:
+        """(batch, rows as a column, columns as a row): broadcasting int64 index arrays."""
+        rows = xp.arange(self.row, self.row_end, dtype=xp.int64)[:, None]
+        columns = xp.arange(self.column, self.column_end, dtype=xp.int64)[None, :]
+        return self.batch, rows, columns
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no element."""
+        return self.row >= self.row_end or self.column >= self.column_end
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where the elements of an operand lie in its buffer.
+
+    A vector (an epilogue step's operand) is a matrix of one row.
+
+    Attributes:
+        name: the kernel's parameter, such as ``a`` or ``bias0``.
+        dtype: element type.
+        batch: matrices that follow each other.
+        rows, columns: logical size.
+        leading: elements from one stored row to the next.
+        align: alignment of the base pointer in bytes, promised to the kernel.
+        transposed: whether the matrix is stored transposed.
+    """
+
+    name: str
+    dtype: DType
+    batch: int
+    rows: int
+    columns: int
+    leading: int
+    align: int
+    transposed: bool = False
+
+    @property
+    def stored_rows(self) -> int:
+        """Rows as stored."""
+        return self.columns if self.transposed else self.rows
+
+    @property
+    def stored_columns(self) -> int:
+        """Contiguous elements of a stored row."""
+        return self.rows if self.transposed else self.columns
+
+    @property
+    def stride(self) -> int:
+        """Elements from one matrix of the batch to the next: they follow without a gap."""
+        return self.stored_rows * self.leading
+
+    @property
+    def elements(self) -> int:
+        """Elements from the base to the end of the last row: the least a caller must own.
+
+        The padding after the last row is not part of it.
+        """
+        if not (self.batch and self.stored_rows and self.stored_columns):
+            return 0
+        last_row = (self.stored_rows - 1) * self.leading + self.stored_columns
+        return (self.batch - 1) * self.stride + last_row
+
+    def flat(self, batch: Any, row: Any, column: Any) -> Any:
+        """Index of an element from the base; takes integers or broadcasting int64 arrays."""
+        if self.transposed:
+            row, column = column, row
+        return batch * self.stride + row * self.leading + column
+
+    def logical(self, flat: Any) -> tuple[Any, Any, Any, Any]:
+        """(batch, row, column, whether it is an element and not padding) of flat indices."""
+        batch, within = flat // max(self.stride, 1), flat % max(self.stride, 1)
+        row, column = within // self.leading, within % self.leading
+        inside = column < self.stored_columns
+        return (batch, column, row, inside) if self.transposed else (batch, row, column, inside)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A plan's kernel with every run-time value bound.
+
+    Attributes:
+        plan: the kernel.
+        m, n, k: the caller's sizes; up to the planned size where dynamic, equal to it where not.
+        alpha, beta: the scalars (beta is not passed where the plan has no C).
+        matrices: A, B, C where there is one, D, then the epilogue's vectors, by parameter name.
+    """
+
+    plan: KernelPlan
+    m: int
+    n: int
+    k: int
+    alpha: float
+    beta: float
+    matrices: tuple[Matrix, ...]
+
+    @property
+    def spec(self) -> GemmSpec:
+        """What was asked for."""
+        return self.plan.spec
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """m, n, k by name, as launch expressions take them."""
+        return {"m": self.m, "n": self.n, "k": self.k}
+
+    @property
+    def grid(self) -> int:
+        """Thread blocks of the launch; zero launches nothing."""
+        return self.plan.blocks.evaluate(self.sizes)
+
+    @property
+    def whole(self) -> tuple[Region, ...]:
+        """All of D, one region a batch."""
+        return tuple(Region(b, 0, self.m, 0, self.n) for b in range(self.spec.batch))
+
+    def matrix(self, name: str) -> Matrix:
+        """The matrix of a parameter."""
+        return next(matrix for matrix in self.matrices if matrix.name == name)
+
+    def scalar(self, parameter: Parameter) -> int | float:
+        """The value of a parameter that is not a pointer."""
+        if parameter.role in ("alpha", "beta"):
+            value: float = getattr(self, parameter.role)
+            return value
+        if parameter.role == "dim":
+            return self.sizes[parameter.name]
+        return self.matrix(parameter.name[2:]).leading
+
+    def __str__(self) -> str:
+        """Sizes and scalars in one line, as a verdict quotes them."""
+        beta = f" beta={self.beta:g}" if self.spec.dtype_c is not None else ""
+        batch = f" batch={self.spec.batch}" if self.spec.batch > 1 else ""
+        return f"m={self.m} n={self.n} k={self.k}{batch} alpha={self.alpha:g}{beta}"
+
+
+def _bound(name: str, dim: Dim, given: int | None) -> int:
+    if given is None:
+        return dim.size
+    if dim.dynamic and 0 <= given <= dim.size:
+        return given
+    if given != dim.size:
+        limit = f"dynamic up to {dim.size}" if dim.dynamic else f"fixed at {dim.size}"
+        raise InputError(f"{name} = {given}: the kernel's {name} is {limit}")
+    return given
+
+
+def bind(
+    plan: KernelPlan,
+    *,
+    m: int | None = None,
+    n: int | None = None,
+    k: int | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    padding: int = 0,
+) -> Problem:
+    """A problem for a plan: sizes of its dynamic dimensions, scalars, strides.
+
+    A size that is None is the planned one. The scalars are rounded to fp32, as the kernel gets
+    them. ``padding`` elements are added to each row whose leading dimension is an argument.
+
+    Raises:
+        InputError: a size that the kernel was not made for.
+    """
+    import numpy as np  # noqa: PLC0415  plans are printed without numpy
+
+    spec = plan.spec
+    sizes = {
+        "m": _bound("m", spec.m, m),
+        "n": _bound("n", spec.n, n),
+        "k": _bound("k", spec.k, k),
+    }
+    by_role = {
+        "a": ("m", "k", spec.layout[0]),
+        "b": ("k", "n", spec.layout[1]),
+        "c": ("m", "n", spec.layout_d),
+        "d": ("m", "n", spec.layout_d),
+    }
+    found = []
+    for parameter in plan.parameters:
+        if parameter.dtype is None:
+            continue
+        if parameter.role == "operand":
+            length = sizes["n" if spec.epilogue[parameter.step].access == "column" else "m"]
+            align = parameter.dtype.bytes
+            found.append(
+                Matrix(
+                    name=parameter.name,
+                    dtype=parameter.dtype,
+                    batch=1,
+                    rows=1,
+                    columns=length,
+                    leading=max(length, 1),
+                    align=align,
+                )
+            )
+            continue
+        rows, columns, letter = by_role[parameter.role]
+        length = sizes[rows if letter == "t" else columns]
+        fixed: int = getattr(spec, f"ld{parameter.role}")
+        found.append(
+            Matrix(
+                name=parameter.name,
+                dtype=parameter.dtype,
+                batch=spec.batch,
+                rows=sizes[rows],
+                columns=sizes[columns],
+                transposed=letter == "t",
+                leading=fixed or max(length, 1) + padding,
+                align=getattr(spec, f"align_{parameter.role}"),
+            )
+        )
+    if spec.dtype_c is None:
+        beta = 0.0
+    return Problem(
+        plan,
+        **sizes,
+        alpha=float(np.float32(alpha)),
+        beta=float(np.float32(beta)),
+        matrices=tuple(found),
+    )

@@ -1,0 +1,142 @@
+"""What the harness concludes, as values, and as the lines people read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["CheckResult", "Difference", "Verdict", "format_verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first wrong element of a check.
+
+    Attributes:
+        tile: where it lies among the block tiles, such as ``tile (3, 5)``.
+        batch, row, column: its place in the caller's D.
+        got, expected: D's value and the oracle's.
+        low, high: what would have passed.
+    """
+
+    tile: str
+    batch: int
+    row: int
+    column: int
+    got: float
+    expected: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        allowed = (
+            f"expected {self.expected:.9g}"
+            if self.low == self.high
+            else f"expected {self.expected:.9g}, allowed {self.low:.9g} to {self.high:.9g}"
+        )
+        return f"{self.tile} row {self.row} column {self.column}: got {self.got:.9g}, {allowed}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check: a launch (or several) compared with what it must give.
+
+    Attributes:
+        name: ``exact``, ``random``, ``hostile``, ``repeat`` or ``emulator``.
+        passed: the answer.
+        problem: sizes and scalars of the launch.
+        worst: largest error as a fraction of the bound; 0 where bits must be equal and are.
+        elements, wrong: compared, and found wrong.
+        blocks: the thread blocks that ran.
+        difference: the first wrong element, or None.
+        faults: what is wrong besides values: writes outside D, emulator findings.
+        hints: likely causes.
+    """
+
+    name: str
+    passed: bool
+    problem: str
+    worst: float = 0.0
+    elements: int = 0
+    wrong: int = 0
+    blocks: int = 0
+    difference: Difference | None = None
+    faults: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    @classmethod
+    def fault(cls, name: str, problem: object, error: Exception) -> CheckResult:
+        """A check whose launch did not end."""
+        return cls(name, passed=False, problem=str(problem), faults=(str(error),))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The harness's answer about one kernel.
+
+    Attributes:
+        name: the kernel.
+        where: ``emulator`` or ``gpu``, with whose arithmetic or which device.
+        checks: in the order they ran.
+        grid: thread blocks of the largest launch.
+        sampled: thread blocks of that launch that ran.
+    """
+
+    name: str
+    where: str
+    checks: tuple[CheckResult, ...]
+    grid: int = 0
+    sampled: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed; a verdict without checks has shown nothing."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def worst(self) -> float:
+        """The largest error of the bounded checks as a fraction of the bound."""
+        return max((c.worst for c in self.checks if c.name == "random"), default=0.0)
+
+    @property
+    def input_sets(self) -> int:
+        """Launches that were compared."""
+        return len(self.checks)
+
+
+def _one_check(name: str, results: list[CheckResult]) -> str:
+    if not all(result.passed for result in results):
+        return f"{name} FAILED"
+    if name == "random":
+        return f"random worst {max(result.worst for result in results):.2f} of bound"
+    return {"exact": "exact bit-equal", "hostile": "hostile clean"}.get(name, f"{name} equal bits")
+
+
+def format_verdict(verdict: Verdict) -> list[str]:
+    """The verdict in lines: one that says it all, and after a failure what went wrong where."""
+    by_name: dict[str, list[CheckResult]] = {}
+    for check in verdict.checks:
+        by_name.setdefault(check.name, []).append(check)
+    parts = [_one_check(name, results) for name, results in by_name.items()]
+    parts.append(
+        f"all {verdict.grid} blocks"
+        if verdict.sampled == verdict.grid
+        else f"{verdict.sampled} of {verdict.grid} blocks"
+    )
+    sets = verdict.input_sets
+    parts.append(f"{sets} input set{'s' if sets != 1 else ''}")
+    word = "PASS" if verdict.passed else "FAIL"
+    lines = [f"{word}  {verdict.name}  {verdict.where}  {', '.join(parts)}"]
+    for check in verdict.checks:
+        if check.passed:
+            continue
+        lines.append(f"  {check.name} ({check.problem}):")
+        if check.wrong:
+            lines.append(f"    {check.wrong} of {check.elements} elements are wrong; the first:")
+        if check.difference is not None:
+            lines.append(f"    {check.difference}")
+        for fault in check.faults:
+            lines.extend(f"    {line}" for line in fault.splitlines())
+        lines.extend(f"    likely: {hint}" for hint in check.hints)
+    lines.extend(f"  note: {note}" for note in verdict.notes)
+    return lines

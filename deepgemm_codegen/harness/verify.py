@@ -1,0 +1,232 @@
+"""Judging a kernel: run its cases on a device, compare with the oracle, conclude.
+
+Nothing here prints. `verify` chooses the device; `judge` works on any `Device`, which is how the
+tests plant faults.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, region_of
+from deepgemm_codegen.harness.cases import Case, cases_of
+from deepgemm_codegen.harness.compare import Comparison, compare
+from deepgemm_codegen.harness.device import LaunchFailedError
+from deepgemm_codegen.harness.diagnose import diagnose
+from deepgemm_codegen.harness.memory import read_region, stray_writes
+from deepgemm_codegen.harness.numbers import decode
+from deepgemm_codegen.harness.oracle import Oracle, StepModel, prefix_sums
+from deepgemm_codegen.harness.problem import Region
+from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from deepgemm_codegen.harness.device import Device, Outcome
+    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = ["block_budget", "judge", "judge_case"]
+
+BLOCK_WORK = 1 << 29
+"""Multiply-adds that a case may cost at effort 1: four tiles of 128x128x4096, about a second."""
+
+SLICE_OVERHEAD = 400_000
+"""What a slice of k costs whatever the tile's size, in multiply-adds (measured: 0.4 ms)."""
+
+MOST_BLOCKS = 16
+"""Blocks of one case at the sampled effort, however small they are."""
+
+MOST_BATCHES = 256
+"""Products of a batch whose elements are compared; beyond it some are drawn."""
+
+_CHUNK = 1 << 24
+"""Elements of D compared at a time."""
+
+
+def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
+    """Blocks of one case on the emulator: what the work of each affords, and at least one.
+
+    The case with the whole share gets two at least: the first tile and the last, where tails meet.
+    """
+    body, plan = problem.plan.body, problem.plan
+    slices = -(-problem.k // body.tile_k) if problem.alpha else 0
+    tile = plan.m.tile * plan.n.tile
+    work = tile + slices * (SLICE_OVERHEAD + tile * body.tile_k)
+    count = int(min(BLOCK_WORK / work, MOST_BLOCKS) * share * effort)
+    return max(count, 2 if share >= 1.0 else 1)
+
+
+def judge(
+    device: Device,
+    plan: KernelPlan,
+    *,
+    seed: int = 0,
+    effort: float = 1.0,
+    cases: Sequence[Case] | None = None,
+) -> Verdict:
+    """Runs every case of a plan on a device.
+
+    Args:
+        device: where.
+        plan: the kernel's plan.
+        seed: of inputs and sampled blocks.
+        effort: factor on the number of sampled blocks.
+        cases: other cases than the plan's own.
+    """
+    results = []
+    ran: set[int] = set()  # blocks of the largest grid that computed a product
+    grid = 0
+    for number, case in enumerate(cases_of(plan, seed) if cases is None else cases):
+        problem = case.problem
+        blocks = None
+        if device.samples:
+            count = block_budget(problem, case.share, effort)
+            inside = case.check == "random"
+            blocks = choose_blocks(problem, count, seed + number, corners=not inside)
+        try:
+            results.append(judge_case(device, case, blocks))
+        except LaunchFailedError as error:
+            results.append(CheckResult.fault(case.check, problem, error))
+            break  # a GPU that met an illegal address runs nothing more
+        if problem.grid > grid:
+            grid, ran = problem.grid, set()
+        if problem.grid == grid and problem.alpha:
+            ran.update(range(grid) if blocks is None else blocks)
+    return Verdict(plan.name, device.where, tuple(results), grid, len(ran))
+
+
+def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None) -> CheckResult:
+    """One launch (two where the case repeats and the device runs whole grids) and its comparison.
+
+    Args:
+        device: where.
+        case: what, and how to compare.
+        blocks: which blocks; None for the whole grid.
+    """
+    problem, xp = case.problem, device.xp
+    model = None if case.exact else StepModel.of(device.arithmetic)
+    outcome = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
+    ran = None if blocks is None else tuple(region_of(problem, block) for block in blocks)
+    faults = list(outcome.faults)
+    d = problem.matrix("d")
+    stray = stray_writes(d, outcome.d, ran, xp, outcome.background)
+    if stray:
+        faults.append(f"D was written outside the tiles that ran: {_place(d, stray[0])}")
+    oracle = Oracle(problem, case.inputs, xp, model, device.prefix_sums)
+    result = _compare_regions(case, outcome, ran or _some_batches(problem), oracle)
+    if case.repeat and not device.samples:
+        again = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
+        if not bool((again.d == outcome.d).all()):
+            faults.append("a second run gave other bits")
+    return replace(
+        result,
+        passed=result.passed and not faults,
+        faults=tuple(faults),
+        blocks=problem.grid if blocks is None else len(blocks),
+    )
+
+
+def _place(d: Matrix, index: int) -> str:
+    """Where in D's buffer a flat index lies, for people."""
+    batch, row, column, inside = d.logical(index)
+    what = "an element of another tile" if inside else "the padding of a row"
+    prefix = f"batch {batch}, " if d.batch > 1 else ""
+    return f"{what}, {prefix}row {row}, column {column}"
+
+
+def _some_batches(problem: Problem) -> tuple[Region, ...]:
+    """All of D; of very many batches the first, the last, those around 2^16, and some drawn."""
+    whole = problem.whole
+    if len(whole) <= MOST_BATCHES:
+        return whole
+    last = len(whole) - 1
+    draw = random.Random(last)  # noqa: S311  sampling, not secrets
+    chosen = {0, 1, last - 1, last, *(b for b in (65534, 65535, 65536) if b <= last)}
+    while len(chosen) < MOST_BATCHES:
+        chosen.add(draw.randrange(last))
+    return tuple(whole[batch] for batch in sorted(chosen))
+
+
+def _pieces(regions: Iterable[Region]) -> Iterable[Region]:
+    """The regions cut into bands small enough to compare at once."""
+    for region in regions:
+        if region.empty:
+            continue
+        width = region.column_end - region.column
+        height = max(_CHUNK // width, 1)
+        for row in range(region.row, region.row_end, height):
+            yield replace(region, row=row, row_end=min(row + height, region.row_end))
+
+
+def _compare_regions(
+    case: Case, outcome: Outcome, regions: tuple[Region, ...], oracle: Oracle
+) -> CheckResult:
+    problem, xp = case.problem, oracle.xp
+    d = problem.matrix("d")
+    worst, wrong, elements = 0.0, 0, 0
+    first: tuple[Region, Comparison, Any] | None = None
+    for region in _pieces(regions):
+        bits = read_region(d, outcome.d, region, xp)
+        untouched = None
+        if outcome.background:
+            untouched = bits == xp.asarray(outcome.background, bits.dtype)
+        got = decode(bits, d.dtype, xp)
+        found = compare(got, oracle.expected(region), d.dtype, xp, untouched)
+        worst = max(worst, found.worst)
+        wrong += found.wrong
+        elements += found.elements
+        if found.wrong and first is None:
+            first = (region, found, got)
+    result = CheckResult(
+        case.check, wrong == 0, str(problem), worst=worst, elements=elements, wrong=wrong
+    )
+    if first is None:
+        return result
+    region, found, got = first
+    return replace(
+        result,
+        difference=_difference(problem, region, found),
+        hints=_hints(oracle, region, found, got),
+    )
+
+
+def _difference(problem: Problem, region: Region, found: Comparison) -> Difference:
+    row, column = region.row + found.at[0], region.column + found.at[1]
+    return Difference(
+        tile=describe_tile(problem, region.batch, row, column),
+        batch=region.batch,
+        row=row,
+        column=column,
+        got=found.got,
+        expected=found.wanted,
+        low=found.low,
+        high=found.high,
+    )
+
+
+def _hints(oracle: Oracle, region: Region, found: Comparison, got: Any) -> tuple[str, ...]:
+    """Diagnoses the tile of the first wrong element, on the CPU."""
+    plan = oracle.problem.plan
+    tile_rows, tile_columns = plan.m.tile, plan.n.tile
+    if plan.transposed:
+        tile_rows, tile_columns = tile_columns, tile_rows
+    row = (region.row + found.at[0]) // tile_rows * tile_rows
+    column = (region.column + found.at[1]) // tile_columns * tile_columns
+    tile = Region(
+        region.batch,
+        max(row, region.row),
+        min(row + tile_rows, region.row_end),
+        max(column, region.column),
+        min(column + tile_columns, region.column_end),
+    )
+    rows = slice(tile.row - region.row, tile.row_end - region.row)
+    columns = slice(tile.column - region.column, tile.column_end - region.column)
+    mask, values = found.mask[rows, columns], got[rows, columns]
+    if oracle.xp is not np:
+        mask, values = oracle.xp.asnumpy(mask), oracle.xp.asnumpy(values)
+    return diagnose(replace(oracle, xp=np, prefix_sums=prefix_sums), tile, values, mask)

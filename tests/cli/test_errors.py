@@ -1,0 +1,271 @@
+"""Everything a user may get wrong: an exact message, an exit code, nothing on stdout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shutil import copytree
+from typing import NoReturn
+
+import pytest
+
+from deepgemm_codegen import render
+from deepgemm_codegen.cli import emit
+from deepgemm_codegen.resources import data_folder
+from deepgemm_codegen.spec import MAX_DIMENSION
+from tests.cli.conftest import SMALL, Cli, process
+
+KNOWN = "sm_75, sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_120"
+
+BAD_VALUES = [
+    (("--m=0",), "m = 0: too small; the smallest is 1"),
+    (("--m", "-5"), "m = -5: too small; the smallest is 1"),
+    (("--n=0",), "n = 0: too small; the smallest is 1"),
+    (("--k=-1",), "k = -1: too small; the smallest is 0"),
+    (("--m=2147483648",), f"m = 2147483648: too large; the largest is {MAX_DIMENSION}"),
+    (
+        (f"--m={'9' * 5000}",),
+        f"m = 99999999... (5000 digits): too large; the largest is {MAX_DIMENSION}",
+    ),
+    (("--m=1.5",), "m = 1.5: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+    (("--m=1e3",), "m = 1e3: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+    (("--m=",), "m = : not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+    (("--m=٣",), "m = ٣: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+    (("--m=dynamic:0",), "m = 0: too small; the smallest is 1"),
+    (("--batch=0",), "batch = 0: too small; the smallest is 1"),
+    (("--sms=-1",), "sms = -1: too small; the smallest is 0"),
+    (("--stages=0",), "stages = 0: too small; the smallest is 1"),
+    (("--tile-m=x",), "tile_m = x: not a whole number; give a whole number"),
+    (("--layout=nx",), "layout = nx: unknown; A's letter then B's: nn, nt, tn or tt"),
+    (("--layout-d=x",), "layout_d = x: unknown; n (row-major) or t"),
+    (("--align-a=3",), "align_a = 3: give a power of two from 2 to 4096 (bytes)"),
+    (("--dtype=fp17",), "unknown dtype 'fp17'; known: fp16, bf16, fp32 (did you mean 'fp16'?)"),
+    (
+        ("--dtype=fp8",),
+        (
+            "dtype 'fp8' is not built yet (its tensor cores exist from sm_89 on);"
+            " known: fp16, bf16,"
+            " fp32"
+        ),
+    ),
+    (
+        ("--dtype=fp32",),
+        "dtype_a = fp32: no kernel family multiplies fp32 operands; give fp16 or bf16",
+    ),
+    (
+        ("--dtype-a=fp16", "--dtype-b=bf16"),
+        (
+            "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of"
+            " one type; give both"
+            " the same"
+        ),
+    ),
+    (
+        ("--epilogue=bais",),
+        "unknown epilogue step 'bais'; known: bias, relu (did you mean 'bias'?)",
+    ),
+    (("--ldc=64",), "ldc = 64: the kernel has no C; give dtype_c or leave ldc out"),
+    (
+        ("--arch=sm_999",),
+        f"arch = sm_999: no facts for sm_999; known: {KNOWN} (did you mean 'sm_90'?)",
+    ),
+    (("--arch=volta",), f"arch = volta: not an architecture; known: {KNOWN}"),
+    (
+        ("--gpu=A1000",),
+        (
+            "gpu = A1000: not a known sm_80 GPU; known: A100 SXM 80 GB, A100 PCIe"
+            " 80 GB, A100 40 GB,"
+            " A30 (did you mean 'A100 40 GB'?); or give --sms=COUNT"
+        ),
+    ),
+    (
+        ("--label=two\nlines",),
+        (
+            "label = 'two\\nlines': holds a control character or a byte that is"
+            " not UTF-8; give plain"
+            " text"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD_VALUES, ids=[b[0][0][:20] for b in BAD_VALUES])
+def test_a_bad_value(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    result = cli(*SMALL, *words)
+    assert (result.code, result.out) == (2, "")
+    if "--gpu" in words[0]:
+        assert result.err.startswith("error: gpu = A1000: not a known sm_80 GPU; known: A100")
+        assert result.err.endswith("; or give --sms=COUNT\n")
+    else:
+        assert result.err == f"error: {message}\n"
+
+
+BAD_USAGE = [
+    ((), "nothing is asked for; give --m, --n and --k, or a command"),
+    (("--mm=4",), "no such option --mm (did you mean '--m'?)"),
+    (("--tile-mm=4",), "no such option --tile-mm (did you mean '--tile-m'?)"),
+    (("-m", "4"), "no such option -m (did you mean '--m'?)"),
+    (("--emit=px", *SMALL), "invalid value for '--emit': 'px' is not one of 'ptx', 'cu', 'cubin',"),
+    (("--m",), "option '--m' requires an argument"),
+    (("generat",), "no such command 'generat' (did you mean 'generate'?); the commands are "),
+    (("zzz",), "no such command 'zzz'; the commands are "),
+    (
+        ("--m=4", "doctor"),
+        "--m stands before the command 'doctor'; give it after: deepgemm_codegen doctor --m ...",
+    ),
+    (("-q", "-v", *SMALL), "-q and -v exclude each other; give one of them"),
+    (("generate",), "missing argument 'FILE...'"),
+    (("generate", "x.yaml"), "missing option '-o' / '--out'"),
+    (("generate", "x.yaml", "-o", "x", "--jobs=0"), "invalid value for '--jobs': 0 is not in the"),
+    (("cache",), "missing argument 'info|clear'"),
+    (("cache", "cler"), "invalid value for 'info|clear': 'cler' is not one of 'info', 'clear'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), BAD_USAGE, ids=[" ".join(b[0])[:25] for b in BAD_USAGE]
+)
+def test_bad_usage(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    result = cli(*words)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize("missing", ["m", "n", "k"])
+def test_a_missing_dimension(cli: Cli, missing: str) -> None:
+    result = cli(*(f"--{name}=64" for name in "mnk" if name != missing))
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        f"error: {missing} is missing; give --{missing}=SIZE or --{missing}=dynamic\n"
+    )
+
+
+def test_bytes_that_are_not_utf8() -> None:
+    result = process(*SMALL, os.fsdecode(b"--label=\xff"), "--emit=cu")
+    assert (result.code, result.out) == (2, "")
+    assert "a byte that is not UTF-8" in result.err
+
+
+def test_what_a_user_typed_cannot_drive_the_terminal(cli: Cli) -> None:
+    result = cli(*SMALL, "--arch=\x1b[31msm_80")
+    assert result.code == 2
+    assert "\x1b" not in result.err
+    assert "\\x1b[31msm_80" in result.err
+
+
+@pytest.mark.parametrize("name", ["sm_90a", "sm_100a", "sm_120a", "sm_100f"])
+def test_r06_a_suffix_is_parsed(cli: Cli, name: str) -> None:
+    result = cli(*SMALL, f"--arch={name}", "--emit=cu")
+    assert result.code == 0
+    assert f"arch={name}" in result.out
+    plain = name.rstrip("af")
+    assert result.err.endswith(f"the code is plain {plain}\n")
+
+
+@pytest.mark.parametrize("name", ["sm_100", "sm_120"])
+def test_r07_numbers_compare_as_numbers(cli: Cli, name: str) -> None:
+    assert cli(*SMALL, f"--arch={name}", "--emit=cu", "-q").code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("12.0", "sm_120"),
+        ("120", "sm_120"),
+        ("sm_120", "sm_120"),
+        ("8.9", "sm_89"),
+        ("86", "sm_86"),
+        (" SM_80 ", "sm_80"),
+        ("compute_80", "sm_80"),
+    ],
+)
+def test_r09_spellings_of_an_architecture(cli: Cli, given: str, meant: str) -> None:
+    result = cli(*SMALL, f"--arch={given}", "--emit=cu")
+    assert result.code == 0
+    assert result.out == cli(*SMALL, f"--arch={meant}", "--emit=cu").out
+
+
+def test_r11_an_unknown_target_is_refused_and_a_sibling_is_mapped(cli: Cli) -> None:
+    assert cli(*SMALL, "--arch=sm_999").code == 2
+    sibling = cli(*SMALL, "--arch=sm_121")
+    assert sibling.code == 0
+    assert ".target sm_120" in sibling.out
+
+
+def test_n18_without_a_gpu_and_an_arch_the_target_is_the_documented_one(cli: Cli) -> None:
+    assert "target architecture, such as sm_80  [default: sm_80]" in cli("--help").out
+    assert ".target sm_80" in cli(*SMALL).out
+
+
+def test_y06_an_undefined_name_in_a_template_stops_the_rendering(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    copytree(data_folder("templates"), tmp_path / "templates")
+    template = tmp_path / "templates" / "kernels" / "mma_sync.cu.j2"
+    template.write_text(template.read_text() + "{{ plan.no_such_thing }}\n")
+    monkeypatch.setattr(render, "data_folder", lambda name: tmp_path / name)
+    render.environment.cache_clear()
+    out = tmp_path / "out.cu"
+    result = cli(*SMALL, "--emit=cu", "-o", str(out))
+    render.environment.cache_clear()
+    assert (result.code, result.out) == (70, "")
+    assert "no_such_thing" in result.err
+    assert not out.exists()
+
+
+def test_an_unexpected_exception_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> NoReturn:
+        raise ZeroDivisionError("first\nsecond")
+
+    monkeypatch.setattr(emit, "decide", broken)
+    result = cli(*SMALL)
+    assert (result.code, result.out) == (70, "")
+    assert result.err == (
+        "internal error: ZeroDivisionError: first second; please report it with the command that"
+        " you gave\n"
+    )
+    monkeypatch.setenv("DEEPGEMM_ENABLE_DEBUG", "1")
+    assert "Traceback" in cli(*SMALL).err
+
+
+def test_ctrl_c(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(emit, "decide", interrupted)
+    result = cli(*SMALL)
+    assert (result.code, result.out, result.err) == (130, "", "interrupted\n")
+
+
+def test_out_of_memory(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> NoReturn:
+        raise MemoryError
+
+    monkeypatch.setattr(emit, "decide", exhausted)
+    result = cli(*SMALL)
+    assert (result.code, result.err) == (3, "error: the system refuses: out of memory\n")
+
+
+def test_a_bad_output_path(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path, cause in (
+        (tmp_path, "it is a folder"),
+        (tmp_path / "none" / "x", "its folder does not exist"),
+        (tmp_path / "file" / "x", "a part of the path is a file, not a folder"),
+    ):
+        result = cli(*SMALL, "--emit=cu", "-o", str(path))
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith(f"error: cannot write '{path}': {cause}; ")
+
+
+def test_a_read_only_folder(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    folder.chmod(0o500)
+    if os.geteuid() == 0:  # modes do not bind root; the kernel's own folder does
+        folder = Path("/sys")
+        if not folder.is_dir():
+            pytest.skip("root, and no /sys")
+    result = cli(*SMALL, "--emit=cu", "-o", str(folder / "x.cu"))
+    assert (result.code, result.out) == (3, "")
+    assert result.err.startswith(f"error: cannot write '{folder / 'x.cu'}': ")

@@ -1,0 +1,57 @@
+"""Commands that need little import little."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import SMALL
+
+_HEAVY = (
+    "numpy",
+    "ml_dtypes",
+    "cupy",
+    "rich",
+    "cuda",
+    "deepgemm_codegen.emulator",
+    "deepgemm_codegen.harness",
+    "asyncio",
+    "multiprocessing",
+    "filelock",
+    "subprocess",
+)
+_ENGINE = ("jinja2", "yaml", "deepgemm_codegen.decide", "deepgemm_codegen.toolchain")
+
+_PROGRAM = """
+import sys
+from deepgemm_codegen.__main__ import main
+sys.argv[1:] = {words!r}
+code = main()
+found = sorted(name for name in {banned!r} if name in sys.modules)
+print("FOUND", *found, file=sys.stderr)
+raise SystemExit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "banned"),
+    [
+        (["--help"], (*_HEAVY, *_ENGINE)),
+        (["--version"], (*_HEAVY, *_ENGINE)),
+        (["generate", "--help"], (*_HEAVY, *_ENGINE)),
+        (["doctor", "--help"], (*_HEAVY, *_ENGINE)),
+        (["--m=0", "--n=1", "--k=1"], (*_HEAVY, *_ENGINE)),
+        ([*SMALL, "--emit=cu"], (*_HEAVY, "deepgemm_codegen.toolchain")),
+        ([*SMALL, "--emit=plan"], (*_HEAVY, "deepgemm_codegen.toolchain")),
+        (SMALL, ("numpy", "cupy", "rich", "deepgemm_codegen.emulator")),
+    ],
+    ids=lambda value: " ".join(value[:3]),
+)
+def test_nothing_is_imported_that_is_not_needed(words: list[str], banned: tuple[str, ...]) -> None:
+    program = _PROGRAM.format(words=list(words), banned=banned)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1] == "FOUND"

@@ -1,0 +1,181 @@
+"""Specs: what they accept, what they refuse and how they say it, and the round trip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepgemm_codegen.dtypes import BF16, FP16, FP32
+from deepgemm_codegen.epilogue import EpilogueStep
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION, OVERRIDES, Dim, GemmSpec
+
+
+def spec(**fields: Any) -> GemmSpec:
+    return GemmSpec.from_fields({"m": 64, "n": 32, "k": 16, **fields})
+
+
+def test_defaults() -> None:
+    plain = spec()
+    assert (plain.m, plain.n, plain.k) == (Dim(64), Dim(32), Dim(16))
+    assert (plain.dtype_a, plain.dtype_b, plain.dtype_c) == (FP16, FP16, None)
+    assert (plain.dtype_d, plain.dtype_acc) == (FP16, FP32)
+    assert (plain.lda, plain.ldb, plain.ldc, plain.ldd) == (16, 32, 0, 32)
+    assert str(plain) == "m=64 n=32 k=16 dtype=fp16 arch=sm_80"
+
+
+@pytest.mark.parametrize(
+    ("layout", "layout_d", "leading"),
+    [
+        ("nn", "n", (16, 32, 32)),
+        ("nt", "n", (16, 16, 32)),
+        ("tn", "n", (64, 32, 32)),
+        ("tt", "t", (64, 16, 64)),
+    ],
+)
+def test_dense_leading_dimensions(
+    layout: str, layout_d: str, leading: tuple[int, int, int]
+) -> None:
+    given_layout = spec(layout=layout, layout_d=layout_d)
+    assert (given_layout.lda, given_layout.ldb, given_layout.ldd) == leading
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"m": 0}, "m = 0: too small; the smallest is 1"),
+        ({"n": -5}, "n = -5: too small; the smallest is 1"),
+        ({"k": -1}, "k = -1: too small; the smallest is 0"),
+        ({"m": 2**31}, f"m = 2147483648: too large; the largest is {MAX_DIMENSION}"),
+        ({"m": "abc"}, "m = abc: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+        ({"m": "1.5"}, "m = 1.5: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+        ({"m": "1e3"}, "m = 1e3: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+        ({"m": True}, "m = True: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+        ({"k": "dynamic:0"}, "k = 0: too small; the smallest is 1"),
+        (
+            {"m": "dynamic:x"},
+            "m = x: not a whole number; give a whole number, dynamic, or dynamic:MAX",
+        ),
+        ({"batch": 0}, "batch = 0: too small; the smallest is 1"),
+        ({"layout": "xn"}, "layout = xn: unknown; A's letter then B's: nn, nt, tn or tt"),
+        ({"layout_d": "x"}, "layout_d = x: unknown; n (row-major) or t"),
+        (
+            {"lda": 15},
+            "lda = 15: too small; a stored row of A holds 16 elements (layout nn, D n), so give"
+            " 16 or more",
+        ),
+        ({"ldc": 32}, "ldc = 32: the kernel has no C; give dtype_c or leave ldc out"),
+        ({"align_a": 3}, "align_a = 3: give a power of two from 2 to 4096 (bytes)"),
+        ({"align_a": 1}, "align_a = 1: give a power of two from 2 to 4096 (bytes)"),
+        (
+            {"align_d": 2, "dtype_d": "fp32"},
+            "align_d = 2: give a power of two from 4 to 4096 (bytes)",
+        ),
+        ({"dtype": "fp17"}, "unknown dtype 'fp17'; known: fp16, bf16, fp32 (did you mean 'fp16'?)"),
+        (
+            {"dtype": "fp32"},
+            "dtype_a = fp32: no kernel family multiplies fp32 operands; give fp16 or bf16",
+        ),
+        (
+            {"dtype_b": "bf16"},
+            "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one type; give"
+            " both the same",
+        ),
+        (
+            {"dtype_acc": "fp16"},
+            "dtype_acc = fp16: fp16 products are summed in fp32; give fp32 or leave it out",
+        ),
+        (
+            {"epilogue": "bais"},
+            "unknown epilogue step 'bais'; known: bias, relu (did you mean 'bias'?)",
+        ),
+        (
+            {"epilogue": "relu:row"},
+            "epilogue step 'relu' does not take 'row'; options it takes: none",
+        ),
+        ({"tile_m": 0}, "tile_m = 0: too small; the smallest is 1"),
+        ({"tile_mm": 1}, "unknown field 'tile_mm' (did you mean 'tile_m'?)"),
+    ],
+)
+def test_refusals(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        spec(**fields)
+    assert str(caught.value) == message
+
+
+def test_a_missing_dimension_is_named() -> None:
+    with pytest.raises(InputError) as caught:
+        GemmSpec.from_fields({"m": 1, "n": 1})
+    assert str(caught.value) == "k is missing; give --k=SIZE or --k=dynamic"
+
+
+def test_a15_leading_dimensions_of_size_one() -> None:
+    """A15: a leading dimension of 1 is legal where the row holds one element."""
+    assert GemmSpec.from_fields({"m": 1, "n": 8, "k": 64, "lda": 64}).lda == 64
+    assert GemmSpec.from_fields({"m": 8, "n": 1, "k": 64, "ldb": 1}).ldb == 1
+    one = GemmSpec.from_fields({"m": 1, "n": 1, "k": 1, "lda": 1, "ldb": 1, "ldd": 1})
+    assert (one.lda, one.ldb, one.ldd) == (1, 1, 1)
+
+
+def test_dynamic_dimensions_leave_strides_open() -> None:
+    dynamic = spec(m="dynamic", k="dynamic:100", layout="tn")
+    assert (dynamic.m, dynamic.k) == (Dim(4096, dynamic=True), Dim(100, dynamic=True))
+    assert (dynamic.lda, dynamic.ldb) == (0, 32)
+
+
+def test_epilogue_operands_default_to_the_type_of_d() -> None:
+    steps = spec(dtype_d="fp32", epilogue="bias, relu,bias:row:bf16").epilogue
+    assert steps == (
+        EpilogueStep("bias", "column", FP32),
+        EpilogueStep("relu"),
+        EpilogueStep("bias", "row", BF16),
+    )
+
+
+def test_every_field_has_help() -> None:
+    assert all(FIELDS.values())
+    assert all(OVERRIDES.values())
+
+
+DIMS = st.one_of(
+    st.integers(1, 5000).map(str),
+    st.integers(1, 5000).map(lambda size: f"dynamic:{size}"),
+)
+
+
+@st.composite
+def fields(draw: st.DrawFn) -> dict[str, str]:
+    found = {key: draw(DIMS) for key in ("m", "n", "k")}
+    choices: dict[str, st.SearchStrategy[str]] = {
+        "batch": st.integers(1, 99).map(str),
+        "dtype": st.sampled_from(["fp16", "bf16", "half"]),
+        "dtype_c": st.sampled_from(["fp16", "fp32", "none"]),
+        "dtype_d": st.sampled_from(["fp16", "bf16", "fp32"]),
+        "layout": st.sampled_from(["nn", "nt", "tn", "tt"]),
+        "layout_d": st.sampled_from(["n", "t"]),
+        "lda": st.integers(5000, 9999).map(str),
+        "align_b": st.sampled_from(["2", "4", "256"]),
+        "epilogue": st.sampled_from(["relu", "bias", "bias:row,relu", "bias:fp32"]),
+        "gpu": st.sampled_from(["", "A100"]),
+        "label": st.text(st.characters(categories=("L", "N", "P", "S")), max_size=12),
+        "sms": st.integers(0, 200).map(str),
+        "stages": st.integers(1, 9).map(str),
+        "tile_m": st.integers(1, 256).map(str),
+    }
+    for key, strategy in choices.items():
+        if draw(st.booleans()):
+            found[key] = draw(strategy)
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields())
+def test_the_text_form_round_trips(given_fields: dict[str, str]) -> None:
+    first = GemmSpec.from_fields(given_fields)
+    assert GemmSpec.from_text(str(first)) == first
+    assert (
+        GemmSpec.from_fields({**first.to_fields(), "label": first.label, "gpu": first.gpu}) == first
+    )

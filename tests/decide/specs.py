@@ -1,0 +1,41 @@
+"""Seeded random specs: every architecture, layout and alignment, tiny to huge, even and odd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.spec import GemmSpec
+
+if TYPE_CHECKING:
+    import random
+
+SIZES = (1, 2, 7, 8, 15, 16, 17, 40, 48, 63, 64, 77, 80, 100, 128, 255, 320, 384, 640, 768, 1000,
+         1023, 1024, 2112, 2560, 4096, 4097, 7168, 8192, 14336, 28672, 50257)  # fmt: skip
+
+
+def random_spec(rng: random.Random) -> GemmSpec:
+    """One valid spec that its architecture serves."""
+    arch = load_arch(rng.choice(known_architectures()))
+    fields = {name: str(rng.choice(SIZES)) for name in ("m", "n", "k")}
+    for name in ("m", "n", "k"):
+        if rng.random() < 0.15:
+            fields[name] = str(rng.randint(1, 5000))
+        if rng.random() < 0.1:
+            fields[name] = f"dynamic:{fields[name]}"
+    if rng.random() < 0.05:
+        fields["k"] = "0"
+    if rng.random() < 0.2:
+        fields["batch"] = str(rng.choice((2, 3, 8, 192)))
+    fields["dtype"] = rng.choice(arch.dtypes)
+    fields["layout"] = rng.choice(("nn", "nt", "tn", "tt"))
+    fields["layout_d"] = rng.choice(("n", "n", "t"))
+    if rng.random() < 0.3:
+        fields["dtype_c"] = fields["dtype"]
+    if rng.random() < 0.2:
+        fields["dtype_d"] = "fp32"
+    for name in ("align_a", "align_b"):
+        if rng.random() < 0.3:
+            fields[name] = str(rng.choice((2, 4, 8)))
+    fields["arch"] = arch.name
+    return GemmSpec.from_fields(fields)

@@ -1,0 +1,59 @@
+"""What ptxas makes of the tree's picks: registers in bounds, nothing in local memory."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.decide import decide
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.registers import register_cap
+from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.toolchain import build_cubin
+from tests.decide.specs import random_spec
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+
+STAPLES = [
+    f"m={m} n={n} k={k} layout={layout} arch={arch}"
+    for arch in ("sm_75", "sm_80", "sm_90")
+    for m, n, k, layout in ((4096, 4096, 4096, "nt"), (16, 4096, 4096, "nn"), (999, 999, 999, "tt"))
+]
+
+
+def assert_fits(spec: GemmSpec) -> None:
+    """P19: no plan that the tree picks spills, and its blocks are resident as planned."""
+    arch = load_arch(spec.arch)
+    plan = decide(spec, arch).kernels[0]
+    built = build_cubin(render_kernel(plan), name=plan.name, arch=arch.name)
+    used = built.resources[plan.name]
+    cap = register_cap(plan.body.threads, plan.body.min_blocks, machine_of(arch))
+    assert used.registers <= cap, spec
+    assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
+    assert used.shared_bytes == 0, spec  # static: what the refusals say
+
+
+@pytest.mark.parametrize("text", STAPLES)
+def test_staples_compile_without_spills(text: str) -> None:
+    assert_fits(GemmSpec.from_text(text))
+
+
+def test_a_sample_compiles_without_spills() -> None:
+    rng = random.Random(41)
+    for _ in range(8):
+        assert_fits(random_spec(rng))
+
+
+@pytest.mark.full
+def test_sixty_specs_compile_without_spills() -> None:
+    rng = random.Random(42)
+    for _ in range(60):
+        assert_fits(random_spec(rng))
+
+
+def test_the_sample_reaches_every_architecture() -> None:
+    rng = random.Random(42)
+    assert {random_spec(rng).arch for _ in range(60)} == set(known_architectures())

@@ -1,0 +1,75 @@
+"""`explain`: choices, rivals and rejections agree with the decision."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import decide
+from deepgemm_codegen.decide.explain import explain, format_explanation
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.spec import GemmSpec
+from tests.decide.specs import random_spec
+
+
+def spec_of(text: str) -> GemmSpec:
+    return GemmSpec.from_text(text)
+
+
+def test_it_explains_the_plan_that_is_generated() -> None:
+    rng = random.Random(30)
+    for _ in range(8):
+        spec = random_spec(rng)
+        arch = load_arch(spec.arch)
+        explained = explain(spec, arch).decisions
+        planned = decide(spec, arch).kernels[0].decisions
+        assert [(d.id, d.question, d.choice, d.reason) for d in explained] == [
+            (d.id, d.question, d.choice, d.reason) for d in planned
+        ]
+
+
+def test_rivals_and_rejections_of_a_large_product() -> None:
+    explanation = explain(spec_of("m=4096 n=4096 k=4096 layout=nt arch=sm_90"), load_arch("sm_90"))
+    rivals = {decision.question: decision.rival for decision in explanation.decisions}
+    assert rivals["family"] == ""
+    assert rivals["tile"].endswith("x the time")
+    assert "2 blocks" in rivals["occupancy"]
+    cuts = {rejection.constraint: rejection for rejection in explanation.rejections}
+    shared = cuts["shared_block"]
+    assert shared.choice == "128x256x64, warps 2x4, 5 stages"
+    assert (shared.got, shared.limit, shared.excess) == (245760, 232448, "13312 too many")
+    assert cuts["accumulators"].limit == 128
+    assert all(rejection.count > 0 for rejection in explanation.rejections)
+
+
+def test_it_is_plain_json() -> None:
+    explanation = explain(spec_of("m=77 n=40 k=33 arch=sm_75"), load_arch("sm_75"))
+    assert json.loads(json.dumps(explanation.to_dict()))["decisions"][0]["question"] == "family"
+
+
+def test_an_override_is_no_rivalry() -> None:
+    spec = spec_of("m=512 n=512 k=512 stages=4 arch=sm_80")
+    explanation = explain(spec, load_arch("sm_80"))
+    rivals = {decision.question: decision.rival for decision in explanation.decisions}
+    assert rivals["stages"] == "none: given as stages"
+
+
+def test_the_text_names_every_question_and_constraint() -> None:
+    explanation = explain(spec_of("m=1000 n=1000 k=1000 arch=sm_86"), load_arch("sm_86"))
+    text = format_explanation(explanation)
+    for decision in explanation.decisions:
+        assert f"[{decision.id}] {decision.question}: {decision.choice}" in text
+    for rejection in explanation.rejections:
+        assert f"  {rejection.constraint}: {rejection.count} branch" in text
+        assert rejection.excess in text
+    assert "predicted: " in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_it_refuses_as_decide_does() -> None:
+    spec = spec_of("m=64 n=64 k=64 stages=4 arch=sm_75")
+    with pytest.raises(InputError, match="the nearest legal stages is 2"):
+        explain(spec, load_arch("sm_75"))

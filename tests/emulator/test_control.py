@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, LaunchError, parse, run
+from tests.emulator.support import entry, execute, launch
+
+
+def test_nested_divergence_and_loops_with_a_trip_count_a_lane() -> None:
+    a = np.arange(96, dtype=np.int32)
+    body = """
+        mov.u32 %r40, 0;
+        mov.u32 %r10, 0;
+        setp.eq.s32 %p1, %r1, 0;
+        @%p1 bra DONE;
+    LOOP:
+        and.b32 %r11, %r10, 1;
+        setp.eq.s32 %p2, %r11, 0;
+        @%p2 bra EVEN;
+        add.s32 %r40, %r40, 100;
+        setp.gt.s32 %p3, %r10, 5;
+        @!%p3 bra NEXT;
+        add.s32 %r40, %r40, 10000;
+        bra.uni NEXT;
+    EVEN:
+        add.s32 %r40, %r40, 1;
+    NEXT:
+        add.s32 %r10, %r10, 1;
+        setp.lt.s32 %p4, %r10, %r1;
+        @%p4 bra LOOP;
+    DONE:
+    """
+    want = []
+    for n in a.tolist():
+        total = 0
+        for i in range(n):
+            total += 1 if i % 2 == 0 else 100 + (10000 if i > 5 else 0)
+        want.append(total)
+    np.testing.assert_array_equal(execute(body, [a], "%r40", np.int32), want)
+
+
+def test_early_exit_leaves_the_others_running() -> None:
+    a = np.arange(64, dtype=np.uint32)
+    out = np.full(64, 9, np.uint32)
+    body = """
+        mov.u32 %r1, %tid.x;
+        setp.gt.u32 %p1, %r1, 40;
+        @%p1 ret;
+        ld.param.u64 %d1, [k_param_0];
+        mad.wide.u32 %d2, %r1, 4, %d1;
+        st.global.u32 [%d2], %r1;
+        exit;
+    """
+    report = launch(entry(body, 1), [GlobalBuffer("out", out, writable=True)], threads=64)
+    assert report.findings == ()
+    np.testing.assert_array_equal(out, np.where(a > 40, 9, a))
+
+
+def test_special_registers_follow_the_real_grid() -> None:
+    out = np.zeros((2, 32, 12), np.uint32)
+    names = [f"%{n}.{x}" for n in ("tid", "ntid", "ctaid", "nctaid") for x in "xyz"]
+    lines = [
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 3; selp.u32 %r2, 1, 0, %p1;",
+        "mov.u32 %r3, %tid.x; mov.u32 %r4, %tid.y; mov.u32 %r5, %tid.z;",
+        "mad.lo.u32 %r4, %r5, 2, %r4; mad.lo.u32 %r3, %r4, 8, %r3;",
+        "mad.lo.u32 %r2, %r2, 32, %r3; ld.param.u64 %d1, [k_param_0];",
+        "mad.wide.u32 %d1, %r2, 48, %d1;",
+    ]
+    for i, name in enumerate(names):
+        lines.append(f"mov.u32 %r20, {name}; st.global.u32 [%d1+{4 * i}], %r20;")
+    kernel = Kernel(parse(entry("\n".join(lines), 1)), "k")
+    shape = Launch((4, 5, 6), (8, 2, 2), 0, [GlobalBuffer("out", out, writable=True)])
+    report = run(kernel, shape, [(2, 4, 5), (3, 0, 1)])
+    assert report.findings == ()
+    assert report.statistics.blocks == 2
+    for block, (x, y, z) in enumerate([(2, 4, 5), (3, 0, 1)]):
+        for t in range(32):
+            want = [t % 8, t // 8 % 2, t // 16, 8, 2, 2, x, y, z, 4, 5, 6]
+            assert out[block, t].tolist() == want
+
+
+def test_a_block_outside_the_grid_is_refused() -> None:
+    kernel = Kernel(parse(entry("ret;")), "k")
+    with pytest.raises(LaunchError, match=r"block \(1, 0, 0\) lies outside the grid \(1, 1, 1\)"):
+        run(kernel, Launch((1, 1, 1), (32, 1, 1)), [(1, 0, 0)])
+
+
+def test_lane_and_warp_registers_and_masks() -> None:
+    a = np.arange(64, dtype=np.uint32)
+    for name, want in {
+        "laneid": a % 32,
+        "warpid": a // 32,
+        "lanemask_eq": np.uint32(1) << a % 32,
+        "lanemask_lt": (np.uint64(1) << a.astype(np.uint64) % 32) - 1,
+        "lanemask_ge": np.uint32(0xFFFFFFFF) << a % 32,
+    }.items():
+        got = execute(f"mov.u32 %r40, %{name};", [a], "%r40", np.uint32)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_barrier_reached_by_half_a_warp_is_divergent() -> None:
+    body = """
+        mov.u32 %r1, %tid.x;
+        setp.lt.u32 %p1, %r1, 16;
+        @%p1 bra SKIP;
+        bar.sync 0;
+    SKIP:
+        ret;
+    """
+    report = launch(entry(body), [], threads=32)
+    assert [f.kind for f in report.findings] == ["divergent-barrier"]
+    finding = report.findings[0]
+    assert finding.place.text == "bar.sync 0"
+    assert finding.actor.thread == 16
+
+
+def test_a_barrier_that_one_warp_skips_is_a_deadlock_unless_it_exits() -> None:
+    waits = """
+        mov.u32 %r1, %tid.x;
+        setp.lt.u32 %p1, %r1, 32;
+        @%p1 bra OTHER;
+        bar.sync 0;
+        ret;
+    OTHER:
+        bar.sync 1;
+        ret;
+    """
+    report = launch(entry(waits), [], threads=64)
+    assert [f.kind for f in report.findings] == ["deadlock"]
+    assert report.findings[0].count == 64
+    exits = waits.replace("bar.sync 1;", "")
+    assert launch(entry(exits), [], threads=64).findings == ()
+
+
+def test_warps_that_meet_at_two_barrier_instructions_are_told() -> None:
+    body = """
+        mov.u32 %r1, %tid.x;
+        setp.lt.u32 %p1, %r1, 32;
+        @%p1 bra OTHER;
+        bar.sync 0;
+        ret;
+    OTHER:
+        bar.sync 0;
+        ret;
+    """
+    report = launch(entry(body), [], threads=64)
+    assert [f.kind for f in report.findings] == ["divergent-barrier"]
+    assert report.findings[0].other_place is not None
+
+
+def test_a_guarded_barrier() -> None:
+    body = "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 bar.sync 1, 32; ret;"
+    assert launch(entry(body), [], threads=64).findings == ()
+
+
+def test_an_endless_loop_ends() -> None:
+    report = launch(entry("LOOP: bra LOOP;"), [], checks=Checks(step_limit=1000))
+    assert [f.kind for f in report.findings] == ["timeout"]
+
+
+def test_a_warp_barrier_waits_for_the_named_lanes() -> None:
+    # The lower lanes arrive first and must wait; without the wait they would read 0.
+    out = np.zeros(32, np.uint32)
+    body = """
+        .shared .align 4 .b8 box[128];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r3, box;
+        xor.b32 %r4, %r1, 31;
+        shl.b32 %r5, %r1, 2;
+        add.u32 %r5, %r3, %r5;
+        shl.b32 %r6, %r4, 2;
+        add.u32 %r6, %r3, %r6;
+        setp.lt.u32 %p1, %r1, 16;
+        @%p1 bra LOW;
+        bra HIGH;
+    LOW:
+        st.shared.u32 [%r5], %r1;
+        bar.warp.sync -1;
+        bra READ;
+    HIGH:
+        st.shared.u32 [%r5], %r1;
+        bar.warp.sync -1;
+    READ:
+        ld.shared.u32 %r7, [%r6];
+        ld.param.u64 %d1, [k_param_0];
+        mad.wide.u32 %d1, %r1, 4, %d1;
+        st.global.u32 [%d1], %r7;
+    """
+    report = launch(entry(body, 1), [GlobalBuffer("out", out, writable=True)])
+    assert report.findings == ()
+    np.testing.assert_array_equal(out, 31 - np.arange(32))
+
+
+@pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
+@pytest.mark.parametrize("width", [32, 8])
+def test_shuffle(mode: str, width: int) -> None:
+    a = np.arange(64, dtype=np.uint32) * 3
+    limit = (32 - width) << 8 | (0 if mode == "up" else 31)
+    body = f"shfl.sync.{mode}.b32 %r40|%p1, %r1, 3, {limit}, -1;"
+    got = execute(body, [a], "%r40", np.uint32)
+    valid = execute(body, [a], "%p1", np.uint32)
+    for lane in range(64):
+        inside = lane % width
+        source = {"up": inside - 3, "down": inside + 3, "bfly": inside ^ 3, "idx": 3}[mode]
+        good = 0 <= source < width
+        base = lane - inside
+        assert valid[lane] == good
+        assert got[lane] == a[base + source if good else lane]
+
+
+def test_votes_and_masks() -> None:
+    a = np.arange(64, dtype=np.uint32)
+    body = "setp.gt.u32 %p2, %r1, 20; vote.sync.ballot.b32 %r40, %p2, -1;"
+    want = np.where(a < 32, sum(1 << i for i in range(21, 32)), 0xFFFFFFFF)
+    np.testing.assert_array_equal(execute(body, [a], "%r40", np.uint32), want)
+    for mode, low in (("any", 1), ("all", 0), ("uni", 0)):
+        got = execute(
+            f"setp.gt.u32 %p2, %r1, 20; vote.sync.{mode}.pred %p1, %p2, -1;", [a], "%p1", np.uint32
+        )
+        np.testing.assert_array_equal(got, np.where(a < 32, low, 1))
+    body = """
+        mov.u32 %r40, 0;
+        setp.lt.u32 %p1, %r1, 5;
+        @%p1 activemask.b32 %r40;
+    """
+    np.testing.assert_array_equal(execute(body, [a], "%r40", np.uint32), np.where(a < 5, 31, 0))
+
+
+def test_a_shuffle_in_divergent_code_is_told() -> None:
+    body = """
+        mov.u32 %r1, %tid.x;
+        setp.lt.u32 %p1, %r1, 16;
+        @%p1 bra SKIP;
+        shfl.sync.idx.b32 %r2, %r1, 0, 31, -1;
+    SKIP:
+        ret;
+    """
+    report = launch(entry(body), [])
+    assert {f.kind for f in report.findings} == {"divergent-instruction"}
+
+
+def test_many_blocks_at_once_equal_blocks_one_by_one() -> None:
+    body = """
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, %ctaid.x;
+        mov.u32 %r3, %ntid.x;
+        mad.lo.u32 %r4, %r2, %r3, %r1;
+        mul.lo.u32 %r5, %r4, %r2;
+        setp.gt.u32 %p1, %r5, 300;
+        @%p1 bra BIG;
+        add.u32 %r5, %r5, 7;
+    BIG:
+        ld.param.u64 %d1, [k_param_0];
+        mad.wide.u32 %d1, %r4, 4, %d1;
+        st.global.u32 [%d1], %r5;
+    """
+    results = []
+    for lanes in (32, 512):
+        out = np.zeros(48 * 10, np.uint32)
+        report = launch(
+            entry(body, 1), [GlobalBuffer("out", out, writable=True)], threads=48, blocks=10,
+            checks=Checks(lanes=lanes),
+        )  # fmt: skip
+        assert report.findings == ()
+        results.append(out)
+    np.testing.assert_array_equal(results[0], results[1])

@@ -1,0 +1,100 @@
+"""Plans, their PTX, and literal launches on the emulator, for the tests of several folders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import Choice, assemble, decide
+from deepgemm_codegen.harness.emulate import EmulatorDevice
+from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
+from deepgemm_codegen.harness.memory import read_region
+from deepgemm_codegen.harness.numbers import decode
+from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.verify import judge
+from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.toolchain import compile_ptx
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.problem import Problem
+    from deepgemm_codegen.harness.verdict import Verdict
+    from deepgemm_codegen.plan import KernelPlan
+
+NAN = float("nan")
+
+SMALL = Choice(64, 64, 32, 2, 2, 2, 2, 8)
+"""A tile that the emulator runs in milliseconds."""
+
+
+@lru_cache(maxsize=256)
+def plan_of(text: str, choice: Choice | None = SMALL) -> KernelPlan:
+    """The plan of a spec's line with a tile of our choice, or the tree's (None)."""
+    spec = GemmSpec.from_text(text)
+    arch = load_arch(spec.arch, spec.gpu, spec.sms)
+    program = decide(spec, arch) if choice is None else assemble(spec, arch, choice)
+    return program.kernels[0]
+
+
+def source_of(plan: KernelPlan) -> str:
+    """The generated text."""
+    return render_kernel(plan)
+
+
+@lru_cache(maxsize=256)
+def compiled(source: str, arch: str) -> str:
+    """PTX of a text, past any cache on disk."""
+    return compile_ptx(source, name="test.cu", arch=arch, cached=False).ptx
+
+
+def device_of(plan: KernelPlan, source: str = "", arithmetic: str = "") -> EmulatorDevice:
+    """The emulator with a plan's kernel, or with another text in its place."""
+    return EmulatorDevice(plan, compiled(source or source_of(plan), plan.target), arithmetic)
+
+
+def verdict_of(text: str, choice: Choice | None = SMALL, effort: float = 0.5) -> Verdict:
+    """Judges the kernel of a spec's line on the emulator."""
+    plan = plan_of(text, choice)
+    return judge(device_of(plan), plan, effort=effort)
+
+
+def values(source: float | list[list[float]] | Values) -> Values:
+    """A generator from a number, from rows, or itself."""
+    if isinstance(source, int | float):
+        return Constant(float(source))
+    if isinstance(source, list):
+        return Given(tuple(tuple(map(float, row)) for row in source))
+    return source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launched:
+    """What a literal launch gave.
+
+    Attributes:
+        d: float64 values of D, shape (batch, m, n).
+        bits: the same as bits.
+        faults: what the emulator found, and writes outside D.
+    """
+
+    d: Any
+    bits: Any
+    faults: tuple[str, ...]
+
+
+def launch(plan: KernelPlan, problem: Problem | None = None, **operands: Any) -> Launched:
+    """Runs a whole grid with literal operands.
+
+    An operand is a number, a list of rows (indices wrap round), or a generator; one that is left
+    out is passed as a null pointer.
+    """
+    problem = problem or bind(plan)
+    inputs = Inputs("literal", {name: values(source) for name, source in operands.items()})
+    outcome = device_of(plan).launch(problem, inputs, None)
+    matrix = problem.matrix("d")
+    bits = np.stack([read_region(matrix, outcome.d, region, np) for region in problem.whole])
+    return Launched(decode(bits, matrix.dtype, np), bits, outcome.faults)

@@ -1,0 +1,166 @@
+"""The harness against itself: kernels with one thing broken must fail, the unbroken must pass.
+
+Each mutant is the generated text with one place changed. A mutant whose text is not found is an
+error, so that a change of the templates cannot empty this file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.harness.verdict import format_verdict
+from deepgemm_codegen.harness.verify import judge
+from tests.harness.support import device_of, plan_of, source_of
+
+TAILS = (
+    "m=150 n=132 k=200 dtype_c=fp16 epilogue=bias,relu ldd=140 ldc=136",
+    Choice(64, 64, 32, 2, 2, 3, 2, 8),
+)
+"""Sixteen-byte asynchronous copies with zero fill, one fragment buffer or two."""
+
+ODD = ("m=67 n=69 k=99 layout=tn", Choice(64, 64, 32, 2, 2, 2, 2, 8))
+"""Two-byte copies through registers."""
+
+BATCH = ("m=64 n=64 k=96 layout=nt batch=2", Choice(64, 64, 32, 2, 2, 4, 2, 8))
+"""Aligned everything, fewer slices than stages, two products."""
+
+TURING = ("m=70 n=64 k=80 arch=sm_75 dtype_c=fp16", Choice(64, 64, 32, 2, 2, 2, 2, 8))
+"""No cp.async; m16n8k8."""
+
+RASTER = ("m=320 n=192 k=32", Choice(64, 64, 32, 2, 2, 2, 2, 4))
+"""Five tile rows in groups of four."""
+
+KINDS = {"tails": TAILS, "odd": ODD, "batch": BATCH, "turing": TURING, "raster": RASTER}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of a generated text.
+
+    Attributes:
+        kind: which kernel of `KINDS`.
+        pattern: what is changed, a regular expression.
+        replacement: what stands there instead.
+        which: the match that is changed; None for all.
+        seen: a word that the verdict must hold, where the cause should be named.
+    """
+
+    kind: str
+    pattern: str
+    replacement: str
+    which: int | None = None
+    seen: str = ""
+
+    def apply(self, source: str) -> str:
+        """The mutated text."""
+        found = list(re.finditer(self.pattern, source))
+        assert found, f"nothing in the kernel matches {self.pattern!r}"
+        chosen = found if self.which is None else [found[self.which]]
+        for match in reversed(chosen):
+            source = (
+                source[: match.start()] + match.expand(self.replacement) + source[match.end() :]
+            )
+        return source
+
+
+BARRIER = r"__syncthreads\(\);"
+
+MUTANTS = {
+    # -- synchronisation: values may come out right; the emulator's listeners tell --
+    "first barrier removed": Mutant("tails", BARRIER, "", which=0, seen="race"),
+    "loop barrier removed": Mutant("tails", BARRIER, "", which=-2, seen="race"),
+    "barrier before the slabs removed": Mutant("tails", BARRIER, "", which=-1, seen="race"),
+    "barrier removed, register copies": Mutant("odd", BARRIER, "", which=-2, seen="race"),
+    "slab barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=-1, seen="race"),
+    "slab reuse barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=0, seen="race"),
+    "wait loosened by one": Mutant("tails", r"cp_async_wait<STAGES - 2>", "cp_async_wait<STAGES - 1>"),
+    "waits removed": Mutant("batch", r"cp_async_wait<STAGES - 2>\(\);", ""),
+    "prologue commits nothing": Mutant("tails", r"cp_async_commit\(\);", "", which=0),
+    "slot overwritten too early": Mutant(
+        "tails", r"const int next = slice \+ STAGES - 1;", "const int next = slice + STAGES - 2;"
+    ),
+    # -- the shared-memory layout --
+    "swizzle broken where a is read": Mutant(
+        "batch", r"tile_offset<A_SWIZZLE, A_PANEL_BYTES>\(warp_m \* WARP_M \+ lane % 16,",
+        "tile_offset<A_SWIZZLE, A_PANEL_BYTES>((warp_m * WARP_M + lane % 16) ^ 1,",
+    ),
+    "swizzle broken where b is written": Mutant(
+        "batch",
+        r"(b_target = A_BYTES \+ )tile_offset<B_SWIZZLE, B_PANEL_BYTES>\(b_row, b_byte\)",
+        r"\1b_row * B_SWIZZLE + b_byte",
+    ),
+    "halves of a's fragment swapped": Mutant(
+        "batch", r"step \* 32 \+ lane / 16 \* 16\)", "step * 32 + (1 - lane / 16) * 16)"
+    ),
+    "slab rows swapped": Mutant(
+        "tails", r"slab_index\(lane / 4 \+ 8, column\)", "slab_index(lane / 4 + 7, column)"
+    ),
+    # -- k --
+    "last slice skipped": Mutant(
+        "tails", r"(for \(int slice = 0; slice < SLICES)(; \+\+slice\) \{\n\s+(?:cp|const))",
+        r"\1 - 1\2", seen="left out",
+    ),
+    "k not filled with zeros, a": Mutant(
+        "tails", r"row < M \? K - column : 0", "row < M ? 8 : 0", seen="NaN"
+    ),
+    "k not filled with zeros, registers": Mutant(
+        "odd", r"row < K \? N - column : 0", "N - column", seen="out-of-bounds-read"
+    ),
+    "one product less": Mutant("tails", r"row < M \? K - column : 0", "row < M ? K - 1 - column : 0"),
+    # -- boundaries --
+    "rows of a unguarded": Mutant(
+        "tails", r"row < M \? K - column : 0", "K - column", seen="out-of-bounds-read"
+    ),
+    "store beyond n": Mutant("tails", r"row >= M \|\| column >= N", "row >= M", seen="written"),
+    "store beyond m": Mutant(
+        "tails", r"row >= M \|\| column >= N", "column >= N", seen="out-of-bounds-write"
+    ),
+    "last row not stored": Mutant("tails", r"row >= M \|\|", "row >= M - 1 ||", seen="boundary in m"),
+    "last column not stored": Mutant("odd", r"column >= N\)", "column >= N - 1)", seen="boundary in n"),
+    "ragged raster group": Mutant(
+        "raster", r"min\(static_cast<int>\(RASTER_GROUP\), TILES_M - group \* RASTER_GROUP\)",
+        "static_cast<int>(RASTER_GROUP)",
+    ),
+    "batch stride of one row less": Mutant(
+        "batch", r"(a \+= [^;]*?)\bM\b", r"\1(M - 1)"
+    ),
+    "c read with d's stride": Mutant("tails", r"row \* LDC \+ column", "row * LDD + column"),
+    "d written with c's stride": Mutant("tails", r"row \* LDD \+ column", "row * LDC + column"),
+    # -- alpha, beta, epilogue --
+    "alpha ignored": Mutant("batch", r"__fmul_rn\(alpha, value\[v\]\)", "value[v]", seen="alpha"),
+    "beta ignored": Mutant("tails", r"__fmaf_rn\(beta, old", "__fmaf_rn(1.0f, old", seen="beta"),
+    "c read at beta 0": Mutant("tails", r"if \(beta != 0\.0f\)", "if (true)", seen="NaN"),
+    "a and b read at alpha 0": Mutant("tails", r"if \(alpha != 0\.0f\)", "if (true)"),
+    "bias not scaled alone": Mutant(
+        "tails", r"add_bias\(value\[v\], ([^;]*)\);", r"add_bias(value[v], alpha * (\1));",
+        seen="scaled by alpha",
+    ),
+    "bias left out": Mutant("tails", r"__fadd_rn\(x, bias\)", "x", seen="left out"),
+    "bias along rows": Mutant("tails", r"bias0\[column \+ v\]", "bias0[row]"),
+    "relu swallows nan": Mutant("tails", r"x < 0\.0f \? 0\.0f : x", "fmaxf(x, 0.0f)"),
+    "relu left out": Mutant("tails", r"x < 0\.0f \? 0\.0f : x", "x", seen="relu was left out"),
+    # -- the architecture's own paths --
+    "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_unbroken_kernels_pass(kind: str) -> None:
+    plan = plan_of(*KINDS[kind])
+    verdict = judge(device_of(plan), plan)
+    assert verdict.passed, "\n".join(format_verdict(verdict))
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_fails(name: str) -> None:
+    mutant = MUTANTS[name]
+    plan = plan_of(*KINDS[mutant.kind])
+    source = mutant.apply(source_of(plan))
+    verdict = judge(device_of(plan, source), plan)
+    told = "\n".join(format_verdict(verdict))
+    assert not verdict.passed, told
+    assert mutant.seen in told

@@ -1,0 +1,99 @@
+"""What the compilers make of the generated files, architecture by architecture."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.decide import Choice, assemble
+from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.plan import KernelPlan
+from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.toolchain import build_cubin, compile_ptx, disassemble
+
+from .plans import GOLDEN
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+
+ARCHITECTURES = known_architectures()
+
+
+def plan_for(arch: str, **fields: object) -> KernelPlan:
+    spec = GemmSpec.from_fields({"m": 256, "n": 256, "k": 256, "arch": arch, **fields})
+    return assemble(spec, load_arch(arch), Choice(64, 64, 32, 2, 2, 2, 1, 8)).kernels[0]
+
+
+def sass_of(cubin: bytes) -> str:
+    try:
+        return disassemble(cubin)
+    except EnvironmentLackError as error:
+        pytest.skip(str(error))
+
+
+def types_of(arch: str) -> list[str]:
+    return [name for name in load_arch(arch).dtypes if name in ("fp16", "bf16")]
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype"), [(arch, dtype) for arch in ARCHITECTURES for dtype in types_of(arch)]
+)
+def test_the_architecture_s_own_mma_in_ptx_and_sass(arch: str, dtype: str) -> None:
+    plan = plan_for(arch, dtype=dtype)
+    built = build_cubin(render_kernel(plan), name=plan.name, arch=plan.target)
+    ptx_type = {"fp16": "f16", "bf16": "bf16"}[dtype]
+    shape = f"m16n8k{load_arch(arch).mma_k}"
+    mma = f"mma.sync.aligned.{shape}.row.col.f32.{ptx_type}.{ptx_type}.f32"
+    assert set(re.findall(r"mma\.sync\S+", built.ptx)) == {mma}
+    assert re.search(rf"\.target {arch}\b", built.ptx)
+    sass = sass_of(built.cubin)
+    opcode = "HMMA.1688.F32" if arch == "sm_75" else "HMMA.16816.F32"
+    opcode += ".BF16" if dtype == "bf16" else ""
+    assert set(re.findall(r"\bHMMA\.\S+", sass)) == {opcode}
+    assert ("LDGSTS" in sass) == (arch != "sm_75"), "cp.async becomes LDGSTS"
+    assert "LDSM" in sass
+    assert not re.search(r"\b(LDL|STL)\b", sass), "nothing lives in local memory"
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_files_build_without_spills_or_globals(name: str) -> None:
+    plan = GOLDEN[name]
+    built = build_cubin(render_kernel(plan), name=plan.name, arch=plan.target)
+    usage = built.resources[plan.name]
+    assert (usage.spill_store_bytes, usage.spill_load_bytes, usage.stack_bytes) == (0, 0, 0)
+    assert not re.search(r"^\.global", built.ptx, re.MULTILINE)
+    assert built.log == ""
+
+
+def test_a_comment_changes_nothing_in_the_ptx() -> None:
+    plan = GOLDEN["aligned_nt"]
+    source = render_kernel(plan)
+    changed = source.replace("// -- who am I --", "// -- which thread is this --")
+    assert changed != source
+    first, second = (
+        compile_ptx(text, name=plan.name, arch=plan.target).ptx for text in (source, changed)
+    )
+    assert first == second
+
+
+def test_r03_no_tensor_memory_instruction_on_consumer_blackwell() -> None:
+    """R03: sm_120 is Blackwell without tcgen05."""
+    plan = plan_for("sm_120", dtype="bf16", m=128, n=128, k=128)
+    source = render_kernel(plan)
+    assert "tcgen05" not in source
+    assert "tcgen05" not in compile_ptx(source, name=plan.name, arch=plan.target).ptx
+
+
+def test_b12_relu_compiles_on_turing() -> None:
+    """B12: relu needs no packed maximum, which sm_75 lacks."""
+    plan = plan_for("sm_75", epilogue="relu")
+    assert "max.f16x2" not in compile_ptx(render_kernel(plan), name=plan.name, arch="sm_75").ptx
+
+
+def test_n15_the_entry_is_found_by_its_plain_name() -> None:
+    """N15: extern "C", so the manifest's name is the symbol's."""
+    plan = GOLDEN["aligned_nt"]
+    ptx = compile_ptx(render_kernel(plan), name=plan.name, arch=plan.target).ptx
+    assert re.findall(r"\.entry (\w+)", ptx) == [plan.name]

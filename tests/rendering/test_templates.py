@@ -1,0 +1,88 @@
+"""The templates as text: what they may use, and that the golden plans print every line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import jinja2.meta
+import pytest
+
+from deepgemm_codegen.errors import InternalError
+from deepgemm_codegen.printing import text_of
+from deepgemm_codegen.render import environment, render_kernel
+from deepgemm_codegen.resources import data_folder
+
+from .plans import GOLDEN
+
+TEMPLATES = sorted(data_folder("templates").rglob("*.j2"))
+IDS = [path.relative_to(data_folder("templates")).as_posix() for path in TEMPLATES]
+
+INCLUDED = {"plan", "text", "o", "width"}
+"""What a template may take from outside: the plan, its text, a copy's operand, a width."""
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=IDS)
+def test_a_template_takes_only_the_plan(path: Path) -> None:
+    tree = environment().parse(path.read_text(encoding="utf-8"))
+    undeclared = jinja2.meta.find_undeclared_variables(tree)
+    assert undeclared <= INCLUDED
+    assert ("o" in undeclared) == (path.parent.name == "copies")
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=IDS)
+def test_asm_operands_stand_apart_from_braces(path: Path) -> None:
+    """``{%0`` opens a Jinja tag and ``{{0}}`` prints 0; both would be silent in an asm string."""
+    source = path.read_text(encoding="utf-8")
+    assert not re.search(r"\{%\d", source)
+    assert not re.search(r"\{\{\s*\d", source)
+    assert "{%-" not in source or path.suffixes == [".j2"] or "macro" in source
+
+
+class MarkingLoader(jinja2.BaseLoader):
+    """Appends to every printed template line a mark that says where it came from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Any]:
+        lines = (self.folder / template).read_text(encoding="utf-8").split("\n")
+        in_comment = False
+        for number, line in enumerate(lines):
+            opened = in_comment or "{#" in line
+            in_comment = opened and "#}" not in line
+            if line.strip() and not opened and not line.lstrip().startswith("{%"):
+                lines[number] = f"{line}/*@{template}:{number + 1}*/"
+        return "\n".join(lines), str(self.folder / template), lambda: True
+
+
+def test_the_golden_plans_print_every_template_line() -> None:
+    base = environment()
+    marking = base.overlay(loader=MarkingLoader(data_folder("templates")))
+    printed: set[str] = set()
+    for plan in GOLDEN.values():
+        marked = marking.get_template(plan.body.template).render(plan=plan, text=text_of(plan))
+        assert re.sub(r"/\*@[^*]*\*/", "", marked).rstrip("\n") + "\n" == render_kernel(plan)
+        printed |= set(re.findall(r"/\*@([^*]*)\*/", marked))
+    expected = set()
+    for name in IDS:
+        source = MarkingLoader(data_folder("templates")).get_source(base, name)[0]
+        expected |= set(re.findall(r"/\*@([^*]*)\*/", source))
+    assert len(expected) > 200
+    assert expected - printed == set()
+
+
+def test_y06_a_missing_field_stops_the_rendering() -> None:
+    """Y06: a template that names what the plan lacks raises; nothing is printed as empty text."""
+    template = environment().from_string("TILE_K = {{ plan.body.tile_q }},")
+    with pytest.raises(jinja2.UndefinedError, match="tile_q"):
+        template.render(plan=GOLDEN["aligned_nt"])
+
+
+@pytest.mark.parametrize("value", [True, None, 1e-05])
+def test_only_text_and_integers_are_printed(value: object) -> None:
+    template = environment().from_string("{{ plan }}")
+    with pytest.raises(InternalError, match="neither text nor an integer"):
+        template.render(plan=value)
