@@ -1,7 +1,7 @@
 """Many specs at once: one ``.cu`` file a kernel, and a manifest that ties them together.
 
 A batch streams: a kernel's source is rendered, compared, written and forgotten before the next,
-so ten thousand of them take the memory of one (the manifest's records, a few hundred bytes a
+so ten thousand of them take the memory of one (the manifest's records, a kilobyte or two a
 kernel, are what is kept). Files and bytes are a function of the specs alone: no time, no path,
 no order of the input.
 """
