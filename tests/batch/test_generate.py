@@ -8,8 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import tracemalloc
-import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -403,54 +401,6 @@ def test_progress_comes_with_each_file(fake: Fake) -> None:
     seen: list[Outcome] = []
     report = generate(some(3), "out", progress=seen.append)
     assert tuple(seen) == report.outcomes
-
-
-class _Text(str):
-    """A source that a weak reference can point at."""
-
-    __slots__ = ("__weakref__",)
-
-
-def test_y20_ten_thousand_kernels_hold_few_sources(tmp_path: Path, fake: Fake) -> None:
-    living: weakref.WeakSet[_Text] = weakref.WeakSet()
-    most = count = 0
-
-    def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
-        nonlocal most
-        source = _Text(f"{HEADER}// {spec}")
-        living.add(source)
-        most = max(most, len(living))
-        return [(plan_of(spec), source)]
-
-    def progress(outcome: Outcome) -> None:
-        nonlocal count
-        count += outcome.status == "new"
-
-    fake(make)
-    report = generate(some(10_000), "out", check=True, progress=progress)
-    assert count == len(report.named("new")) == 10_001
-    assert most <= 2
-
-
-def test_y20_memory_is_that_of_the_records(tmp_path: Path, fake: Fake) -> None:
-    """Sources of 200 kB: all of them would be 200 MB."""
-    body = HEADER + "x" * 200_000
-    fake(lambda spec: [(plan_of(spec), f"{body}{spec.m}")])
-    entries = some(1000)
-    tracemalloc.start()
-    try:
-        generate(entries, "out", check=True)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 10 * 2**20
-
-
-def test_y20_separate_modules(tmp_path: Path, fake: Fake) -> None:
-    generate(some(1500), "out")
-    kernels = {name: data for name, data in files(tmp_path / "out").items() if name != MANIFEST}
-    assert len(kernels) == 1500
-    assert max(map(len, kernels.values())) < 200  # one kernel each
 
 
 def test_every_shipped_config_generates(tmp_path: Path) -> None:
