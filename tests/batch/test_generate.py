@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import subprocess
@@ -25,7 +24,7 @@ from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.specfile import SpecEntry, read_all
 
-from .conftest import HEADER, entry, fake_make, files, plan_of, some
+from .conftest import HEADER, entry, fake_make, files, plan_of, some, with_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,28 +61,6 @@ def test_one_file_a_kernel_and_a_manifest(tmp_path: Path) -> None:
         assert 'extern "C" __global__ void __launch_bounds__' in source
         assert name in source
         assert batch._OUR_HEADER.decode() in source[:1000]
-
-
-def test_manifest_ties_spec_source_and_launch(tmp_path: Path) -> None:
-    dynamic = entry(9, arch="sm_90", epilogue="bias,relu", m="dynamic:100", label="d")
-    generate([entry(7, label="z"), dynamic], "out")
-    text = (tmp_path / "out" / MANIFEST).read_text(encoding="utf-8")
-    manifest = json.loads(text)
-    assert (manifest["format"], manifest["generator"]) == ("1.0", "deepgemm_codegen 0.1.0")
-    assert [kernel["name"][:2] for kernel in manifest["kernels"]] == ["d_", "z_"]
-    for kernel in manifest["kernels"]:
-        source = (tmp_path / "out" / kernel["file"]).read_bytes()
-        assert kernel["source_sha256"] == hashlib.sha256(source).hexdigest()
-        assert kernel["file"] == kernel["name"] + ".cu"
-        assert kernel_name(GemmSpec.from_text(kernel["spec"])) == kernel["name"]
-        assert kernel["launch"]["block"] % 32 == 0
-        assert kernel["launch"]["shared_bytes"] > 0
-    first, second = manifest["kernels"]
-    assert first["launch"]["grid"].startswith("ceildiv(m, ")
-    assert second["launch"]["grid"].isdigit()
-    assert first["target"] == "sm_90"
-    assert [p["name"] for p in first["parameters"]] == ["a", "b", "d", "bias0", "alpha", "m"]
-    assert str(tmp_path) not in text
 
 
 def test_y07_bytes_do_not_depend_on_the_hash_seed_the_order_or_the_jobs(tmp_path: Path) -> None:
@@ -326,34 +303,6 @@ def test_a_folder_in_the_place_of_a_kernel(tmp_path: Path, fake: Fake) -> None:
     assert len(report.named("new")) == 2
 
 
-def test_somebody_elses_manifest_is_not_overwritten(tmp_path: Path, fake: Fake) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / MANIFEST).write_text('{"name": "my app"}', encoding="utf-8")
-    with pytest.raises(
-        InputError, match=r"^'out/manifest\.json' is not a manifest of this tool; choose another"
-    ):
-        generate(some(1), "out")
-    assert len(files(tmp_path / "out")) == 1
-
-
-@pytest.mark.parametrize("damage", ["<<<<<<< ours\n{}", "{}[:50]", "", "{}{}"])
-def test_a_damaged_manifest_of_ours_is_written_anew(
-    damage: str, tmp_path: Path, fake: Fake
-) -> None:
-    generate(some(1), "out")
-    path = tmp_path / "out" / MANIFEST
-    good = path.read_text(encoding="utf-8")
-    path.write_text(damage.replace("{}[:50]", good[:80]).replace("{}", good), encoding="utf-8")
-    assert generate(some(1), "out").named("changed") == [MANIFEST]
-    assert path.read_text(encoding="utf-8") == good
-
-
-def with_reduce(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
-    """A program of two kernels."""
-    plan = plan_of(spec)
-    return [(plan, HEADER), (replace(plan, name=f"{plan.name}_reduce"), HEADER)]
-
-
 def test_further_kernels_of_a_program(tmp_path: Path, fake: Fake) -> None:
     fake(with_reduce)
     assert len(generate(some(1), "out").named("new")) == 3
@@ -365,15 +314,6 @@ def test_further_kernels_of_a_program(tmp_path: Path, fake: Fake) -> None:
     fake(fake_make)
     name = kernel_name(some(1)[0].spec)
     assert generate(some(1), "out").named("orphan") == [f"{name}_reduce.cu"]
-
-
-def test_half_a_program_is_not_in_the_manifest(tmp_path: Path, fake: Fake) -> None:
-    fake(lambda spec: with_reduce(spec) if spec.m.size == 1 else fake_make(spec))
-    (tmp_path / "out" / f"{kernel_name(some(1)[0].spec)}_reduce.cu").mkdir(parents=True)
-    report = generate(some(2), "out")
-    assert report.exit_code == 2
-    listed = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))["kernels"]
-    assert [kernel["name"][:6] for kernel in listed] == ["k00002"]
 
 
 def test_two_kernels_of_one_name_are_our_fault(fake: Fake) -> None:
