@@ -14,7 +14,7 @@ from deepgemm_codegen.manifest import MANIFEST
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
 
-from .conftest import entry, fake_make, some, with_reduce
+from .conftest import entry, fake_make, files, some, with_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
