@@ -22,7 +22,6 @@ FRAGMENT_K = 16
 """Elements of k that one set of ldmatrix fragments covers, on every architecture."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class MmaSync:
     """A block tile computed by ``mma.sync`` from shared memory, fed by a ring of stages.
@@ -140,6 +139,8 @@ class Wgmma:
         tile_m, tile_n, tile_k: elements of the block tile; tile_k is one 128-byte row.
         consumers: consumer warpgroups.
         stages: ring slots in shared memory.
+        cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
+            blocks along n share A's. At most one of them is more than 1.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
             computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
@@ -151,6 +152,8 @@ class Wgmma:
     tile_k: int
     consumers: int
     stages: int
+    cluster_m: int
+    cluster_n: int
     store: Literal["tma", "slab"]
     slab_n: int
     a: TmaOperand
@@ -169,7 +172,14 @@ class Wgmma:
     @property
     def epilogue_template(self) -> str:
         """Path of the epilogue's template below ``templates/``."""
-        return "epilogues/tma_store.cu.j2" if self.store == "tma" else "epilogues/consumer_slab.cu.j2"
+        return (
+            "epilogues/tma_store.cu.j2" if self.store == "tma" else "epilogues/consumer_slab.cu.j2"
+        )
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster_m * self.cluster_n
 
     @property
     def mma_n(self) -> int:

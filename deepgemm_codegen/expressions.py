@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CeilDiv", "Expression", "Minimum", "Number", "Product", "Variable", "ceildiv", "times"]
+__all__ = [
+    "CeilDiv",
+    "Expression",
+    "FloorDiv",
+    "Minimum",
+    "Number",
+    "Product",
+    "Variable",
+    "ceildiv",
+    "times",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,21 @@ class CeilDiv:
 
 
 @dataclass(frozen=True, slots=True)
+class FloorDiv:
+    """Division by a positive constant, rounded down."""
+
+    value: Expression
+    divisor: int
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """floor(value / divisor)."""
+        return self.value.evaluate(values) // self.divisor
+
+    def __str__(self) -> str:
+        return f"floordiv({self.value}, {self.divisor})"
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """The product of two expressions."""
 
@@ -85,7 +110,7 @@ class Minimum:
         return f"min({self.left}, {self.right})"
 
 
-Expression = Number | Variable | CeilDiv | Product | Minimum
+Expression = Number | Variable | CeilDiv | FloorDiv | Product | Minimum
 
 
 def ceildiv(value: Expression, divisor: int) -> Expression:

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 
 from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Wgmma
 from deepgemm_codegen.epilogue import EpilogueStep
-from deepgemm_codegen.expressions import Expression, Minimum, Number, Variable, ceildiv, times
+from deepgemm_codegen.expressions import (
+    Expression,
+    FloorDiv,
+    Minimum,
+    Number,
+    Variable,
+    ceildiv,
+    times,
+)
 from deepgemm_codegen.signature import Parameter, kernel_parameters, parameters
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.tiles import Extent, Output
@@ -31,6 +39,7 @@ __all__ = [
     "Program",
     "Wgmma",
 ]
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -137,7 +146,7 @@ class KernelPlan:
         if not isinstance(self.body, Wgmma):
             return ()
         boxes = [
-            (o.source, o.dtype, o.leading, o.rows, o.columns, o.panel_columns, o.rows.tile)
+            (o.source, o.dtype, o.leading, o.rows, o.columns, o.panel_columns, o.box_rows)
             for o in self.body.operands
         ]
         if self.body.store == "tma":
@@ -167,15 +176,24 @@ class KernelPlan:
     @property
     def tiles(self) -> Expression:
         """Tiles of the whole batch, over the dynamic dimensions' names."""
-        tiles_m, tiles_n = (ceildiv(e.expression, e.tile) for e in (self.m, self.n))
-        return times(times(tiles_m, tiles_n), Number(self.batch))
+        return self._count(1, 1)
+
+    def _count(self, rows: int, columns: int) -> Expression:
+        """Groups of rows x columns tiles in the whole batch."""
+        along_m = ceildiv(self.m.expression, self.m.tile * rows)
+        along_n = ceildiv(self.n.expression, self.n.tile * columns)
+        return times(times(along_m, along_n), Number(self.batch))
 
     @property
     def blocks(self) -> Expression:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
-        if isinstance(self.schedule, Persistent):
-            return Minimum(self.tiles, Variable("sms"))
-        return self.tiles
+        if isinstance(self.body, MmaSync):
+            return self.tiles
+        cluster = self.body.cluster
+        clusters = self._count(self.body.cluster_m, self.body.cluster_n)
+        if cluster == 1:
+            return Minimum(clusters, Variable("sms"))
+        return times(Number(cluster), Minimum(clusters, FloorDiv(Variable("sms"), cluster)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
 """Ends of the driver's names ``CU_TENSOR_MAP_DATA_TYPE_...``."""
 
+_RELEASE = "if (thread == 0) mbarrier_arrive(empty + previous * 8);"
+_RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);"
+"""A consumer gives a slot back: to its own producer, or to every block that copies into it."""
+
 _CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
 """cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
 
@@ -92,6 +96,11 @@ class Text:
     refusals: tuple[str, ...]
     blocks: str
     grid: str
+    rows: str
+    columns: str
+    first_tile: str
+    tile_stride: str
+    release: str
 
 
 def command_line(plan: KernelPlan) -> str:
@@ -133,7 +142,10 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     body = plan.body
     if isinstance(body, Wgmma):
         stored = body.store == "slab"
-        names = [("mbarrier", 0), ("tma_load", 0), ("setmaxnreg", 0), ("wgmma", 0)]
+        names = [("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
+        names.append(("mbarrier_arrive", 0) if body.cluster == 1 else ("cluster", 0))
+        if not all(operand.shared for operand in body.operands):
+            names.append(("tma_load", 0))
     else:
         stored = True
         names = [("tile_offset", 0), *_copy_primitives(body.operands)]
@@ -198,7 +210,9 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     output = plan.output
     strides = []
     if isinstance(plan.body, MmaSync):
-        strides = [(str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands]
+        strides = [
+            (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
+        ]
     if output.c_dtype is not None:
         strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
     strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
@@ -247,9 +261,20 @@ def _dim_name(plan: KernelPlan, letter: str) -> str:
 def _blocks_c(plan: KernelPlan) -> str:
     """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
     factors = [plan.m.count_symbol, plan.n.count_symbol]
+    if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
+        factors = ["clusters_m", "clusters_n", "CLUSTER"]
     if plan.batch > 1:
         factors.append(str(plan.batch))
     return " * ".join(factors)
+
+
+def _grid_c(plan: KernelPlan) -> str:
+    """The grid of the launch in C: all blocks, or as many as stay resident."""
+    if not isinstance(plan.schedule, Persistent):
+        return "static_cast<unsigned>(blocks)"
+    if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
+        return "static_cast<unsigned>(blocks < sms ? blocks : sms / CLUSTER * CLUSTER)"
+    return "static_cast<unsigned>(blocks < sms ? blocks : sms)"
 
 
 def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
@@ -283,6 +308,8 @@ def text_of(plan: KernelPlan) -> Text:
         ("LDC", plan.spec.ldc),
         ("LDD", plan.spec.ldd),
     )
+    clustered = isinstance(plan.body, Wgmma) and plan.body.cluster > 1
+    per_cluster = " / CLUSTER" if clustered else ""
     return Text(
         version=__version__,
         spec=spec,
@@ -307,7 +334,10 @@ def text_of(plan: KernelPlan) -> Text:
         alignments=_alignments(plan),
         refusals=_refusals(plan),
         blocks=_blocks_c(plan),
-        grid="static_cast<unsigned>(blocks < sms ? blocks : sms)"
-        if isinstance(plan.schedule, Persistent)
-        else "static_cast<unsigned>(blocks)",
+        rows="clusters_m" if clustered else plan.m.count_symbol,
+        columns="clusters_n" if clustered else plan.n.count_symbol,
+        first_tile=f"blockIdx.x{per_cluster}",
+        tile_stride=f"gridDim.x{per_cluster}",
+        release=_RELEASE_CLUSTER if clustered else _RELEASE,
+        grid=_grid_c(plan),
     )

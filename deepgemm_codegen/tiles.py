@@ -31,6 +31,7 @@ class Extent:
         size: the fixed size, or the size a dynamic one is planned for.
         dynamic: whether the kernel takes it as an argument.
         tile: elements of it that a block covers.
+        cluster: blocks of a cluster along it.
     """
 
     role: Literal["m", "n", "k"]
@@ -38,6 +39,7 @@ class Extent:
     size: int
     dynamic: bool
     tile: int
+    cluster: int = 1
 
     @property
     def symbol(self) -> str:
@@ -51,8 +53,8 @@ class Extent:
 
     @property
     def tail(self) -> bool:
-        """Whether the last tile may be partial, so that guards are printed."""
-        return self.dynamic or self.size % self.tile != 0
+        """Whether the last tile may be partial or missing, so that guards are printed."""
+        return self.dynamic or self.size % (self.tile * self.cluster) != 0
 
     @property
     def tiles(self) -> int:

@@ -57,6 +57,8 @@ class TmaOperand:
         leading: leading dimension in elements; None when it is a run-time argument.
         rows: the extent across the rows of the stored matrix.
         columns: the contiguous extent.
+        sharers: blocks of a cluster that read the same tile; each loads its part of the rows for
+            all of them (TMA multicast).
     """
 
     name: Literal["a", "b"]
@@ -66,6 +68,7 @@ class TmaOperand:
     leading: int | None
     rows: Extent
     columns: Extent
+    sharers: int
 
     @property
     def role(self) -> str:
@@ -96,6 +99,16 @@ class TmaOperand:
     def panel_bytes(self) -> int:
         """Bytes of one panel."""
         return self.rows.tile * PANEL_BYTES
+
+    @property
+    def box_rows(self) -> int:
+        """Rows that one copy moves."""
+        return self.rows.tile // self.sharers
+
+    @property
+    def shared(self) -> bool:
+        """Whether the copies are multicast."""
+        return self.sharers > 1
 
     @property
     def transposed(self) -> int:

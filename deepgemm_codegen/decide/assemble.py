@@ -52,13 +52,16 @@ class WgmmaChoice:
         tile_m, tile_n: block tile in elements, in the plan's roles.
         consumers: consumer warpgroups.
         stages: ring slots.
-        raster_group: tile rows of a raster group.
+        cluster_m, cluster_n: blocks of a cluster along m and n.
+        raster_group: cluster rows of a raster group.
     """
 
     tile_m: int
     tile_n: int
     consumers: int
     stages: int
+    cluster_m: int
+    cluster_n: int
     raster_group: int
 
 
@@ -68,15 +71,15 @@ _Letter = Literal["a", "b"]
 
 
 def _extents(
-    spec: GemmSpec, tile_m: int, tile_n: int, tile_k: int
+    spec: GemmSpec, tile_m: int, tile_n: int, tile_k: int, cluster_m: int = 1, cluster_n: int = 1
 ) -> tuple[Extent, Extent, Extent]:
     """m, n and k in the plan's roles."""
     rows, columns = ("M", spec.m), ("N", spec.n)
     if spec.layout_d == "t":
         rows, columns = columns, rows
     return (
-        Extent("m", rows[0], rows[1].size, rows[1].dynamic, tile_m),
-        Extent("n", columns[0], columns[1].size, columns[1].dynamic, tile_n),
+        Extent("m", rows[0], rows[1].size, rows[1].dynamic, tile_m, cluster_m),
+        Extent("n", columns[0], columns[1].size, columns[1].dynamic, tile_n, cluster_n),
         Extent("k", "K", spec.k.size, spec.k.dynamic, tile_k),
     )
 
@@ -169,7 +172,8 @@ def _assemble_wgmma(
     spec: GemmSpec, arch: Arch, choice: WgmmaChoice, decisions: tuple[Decision, ...]
 ) -> Program:
     tile_k = PANEL_BYTES // spec.dtype_a.bytes
-    extents = _extents(spec, choice.tile_m, choice.tile_n, tile_k)
+    clusters = (choice.cluster_m, choice.cluster_n)
+    extents = _extents(spec, choice.tile_m, choice.tile_n, tile_k, *clusters)
     m, n, k = extents
     left, right = sources(spec)
     store = store_of(spec, choice.tile_n)
@@ -180,10 +184,12 @@ def _assemble_wgmma(
         tile_k=tile_k,
         consumers=choice.consumers,
         stages=choice.stages,
+        cluster_m=choice.cluster_m,
+        cluster_n=choice.cluster_n,
         store=store,
         slab_n=slab_n,
-        a=place_tma_operand(spec, "a", left, m, k),
-        b=place_tma_operand(spec, "b", right, n, k),
+        a=place_tma_operand(spec, "a", left, m, k, choice.cluster_n),
+        b=place_tma_operand(spec, "b", right, n, k, choice.cluster_m),
     )
     vector = 2 if store == "tma" else output_vector(spec)
     schedule = Persistent(raster_group=choice.raster_group)

@@ -48,8 +48,12 @@ def place_tma_operand(
     source: Literal["a", "b"],
     extent_mn: Extent,
     extent_k: Extent,
+    sharers: int,
 ) -> TmaOperand:
-    """The operand in a given tile; arguments as in `operands.place_operand`."""
+    """The operand in a given tile; arguments as in `operands.place_operand`.
+
+    ``sharers`` blocks of a cluster read the same tile.
+    """
     k_major = (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
     rows, columns = (extent_mn, extent_k) if k_major else (extent_k, extent_mn)
     return TmaOperand(
@@ -60,4 +64,5 @@ def place_tma_operand(
         leading=getattr(spec, f"ld{source}") or None,
         rows=rows,
         columns=columns,
+        sharers=sharers,
     )

@@ -65,7 +65,8 @@ enum : int {
     B_BYTES = TILE_N * TILE_K * 2,
     STAGE_BYTES = A_BYTES + B_BYTES,
     RING_BYTES = STAGES * STAGE_BYTES,
-    SLAB_BYTES = MMA_M * WARP_N * 4,
+    SLAB_N = WARP_N,
+    SLAB_BYTES = MMA_M * SLAB_N * 4,
     SHARED_BYTES = 14336,
     A_PANEL_BYTES = TILE_K * A_SWIZZLE,
     A_PASS_ROWS = THREADS * A_VECTOR / A_SWIZZLE,
@@ -141,7 +142,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
 // that neither the fragments' writes nor the rows' reads meet a bank twice.
 __device__ __forceinline__ int slab_index(int row, int column)
 {
-    return row * WARP_N + column;
+    return row * SLAB_N + column;
 }
 
 // Reads D_VECTOR neighbouring sums in one access.
@@ -336,14 +337,17 @@ gemm_fp16_tn_70x52x1024_sm_120_0fa94fc3(
     float* slab = reinterpret_cast<float*>(shared + warp * SLAB_BYTES);
     const int lane_row = lane / LANES_PER_ROW;
     const int lane_column = lane % LANES_PER_ROW * D_VECTOR;
+    const int first_column = n0 + warp_n * WARP_N;
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M; ++i) {
+        const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
+        auto& sums = acc[i];
         __syncwarp();  // the rows before these have been read
 #pragma unroll
-        for (int j = 0; j < FRAGMENTS_N; ++j) {
-            const int column = j * MMA_N + lane % 4 * 2;
-            const float2 upper = { acc[i][j][0], acc[i][j][1] };
-            const float2 lower = { acc[i][j][2], acc[i][j][3] };
+        for (int j = 0; j < SLAB_N / 8; ++j) {
+            const int column = j * 8 + lane % 4 * 2;
+            const float2 upper = { sums[j][0], sums[j][1] };
+            const float2 lower = { sums[j][2], sums[j][3] };
             *reinterpret_cast<float2*>(slab + slab_index(lane / 4, column)) = upper;
             *reinterpret_cast<float2*>(slab + slab_index(lane / 4 + 8, column)) = lower;
         }
@@ -352,9 +356,9 @@ gemm_fp16_tn_70x52x1024_sm_120_0fa94fc3(
 #pragma unroll
         for (int pass = 0; pass < STORE_PASSES; ++pass) {
             const int slab_row = lane_row + pass % ROW_PASSES * ROWS_PER_PASS;
-            const int slab_column = lane_column + pass / ROW_PASSES * (LANES_PER_ROW * D_VECTOR);
-            const int row = m0 + warp_m * WARP_M + i * MMA_M + slab_row;
-            const int column = n0 + warp_n * WARP_N + slab_column;
+            const int slab_column = lane_column + pass / ROW_PASSES * LANES_PER_ROW * D_VECTOR;
+            const int row = first_row + slab_row;
+            const int column = first_column + slab_column;
             if (row >= M || column >= N) continue;
             float value[D_VECTOR];
             load_slab(value, slab + slab_index(slab_row, slab_column));

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import Choice, assemble
+from deepgemm_codegen.decide.assemble import Choice, WgmmaChoice, assemble
 from deepgemm_codegen.plan import Decision, KernelPlan
 from deepgemm_codegen.spec import GemmSpec
 
 DECISIONS = (Decision("D01", "tile", "as given", "a golden plan, chosen by hand"),)
 
 
-def _plan(choice: Choice, **fields: object) -> KernelPlan:
+def _plan(choice: Choice | WgmmaChoice, **fields: object) -> KernelPlan:
     spec = GemmSpec.from_fields(dict(fields))
     return assemble(spec, load_arch(spec.arch), choice, DECISIONS).kernels[0]
 
@@ -35,6 +35,10 @@ GOLDEN: dict[str, KernelPlan] = {
     # Odd sizes: two-byte vectors through registers.
     "odd_tt": _plan(
         Choice(64, 64, 32, 2, 2, 2, 2, 8), m=1001, n=999, k=1003, layout="tt", arch="sm_90"
+    ),
+    # The same with one step a slice, so that no second fragment buffer pays.
+    "odd_short_slices_nn": _plan(
+        Choice(64, 64, 16, 2, 2, 2, 2, 8), m=1001, n=999, k=1003, layout="nn", arch="sm_80"
     ),
     # Everything known only at run time, column-major D, a batch.
     "dynamic_tn": _plan(
@@ -70,5 +74,45 @@ GOLDEN: dict[str, KernelPlan] = {
     # The same from an MN-major B, and a full-width n with partial m.
     "single_fragments_tn": _plan(
         Choice(32, 24, 64, 2, 1, 2, 1, 2), m=70, n=52, k=1024, layout="tn", arch="sm_120"
+    ),
+    # Hopper's own family: D by TMA, both operands K-major.
+    "wgmma_nt": _plan(
+        WgmmaChoice(128, 256, 2, 3, 1, 1, 16), m=4096, n=4096, k=4096, layout="nt", arch="sm_90a"
+    ),
+    # Tails, C and steps beside the TMA store; both operands MN-major.
+    "wgmma_tails_tn": _plan(
+        WgmmaChoice(128, 192, 2, 4, 1, 1, 8),
+        m=1000,
+        n=504,
+        k=200,
+        layout="tn",
+        dtype="bf16",
+        dtype_c="fp32",
+        epilogue="bias,relu",
+        arch="sm_90a",
+    ),
+    # D through the warps' slabs: an odd n, one consumer, dynamic m.
+    "wgmma_slab_nt": _plan(
+        WgmmaChoice(64, 48, 1, 8, 1, 1, 4),
+        m="dynamic",
+        n=1001,
+        k=512,
+        layout="nt",
+        epilogue="bias",
+        arch="sm_90a",
+    ),
+    # A cluster of two along m shares B's tile; n is ragged, and the tile rows are odd.
+    "wgmma_cluster_m_nt": _plan(
+        WgmmaChoice(128, 128, 2, 4, 2, 1, 8), m=1408, n=1400, k=512, layout="nt", arch="sm_90a"
+    ),
+    # A cluster of two along n shares A's tile, MN-major.
+    "wgmma_cluster_n_tn": _plan(
+        WgmmaChoice(128, 64, 2, 6, 1, 2, 8),
+        m=1024,
+        n="dynamic:1024",
+        k=1024,
+        layout="tn",
+        ldb=1024,
+        arch="sm_90a",
     ),
 }
