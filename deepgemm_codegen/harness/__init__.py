@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from deepgemm_codegen.harness.api import verify
+from deepgemm_codegen.harness.api import gpu_arch, verify
 from deepgemm_codegen.harness.verdict import (
     CheckResult,
     Difference,
@@ -14,4 +14,12 @@ from deepgemm_codegen.harness.verdict import (
     format_verdict,
 )
 
-__all__ = ["CheckResult", "Difference", "Verdict", "as_json", "format_verdict", "verify"]
+__all__ = [
+    "CheckResult",
+    "Difference",
+    "Verdict",
+    "as_json",
+    "format_verdict",
+    "gpu_arch",
+    "verify",
+]
