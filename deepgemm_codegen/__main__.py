@@ -15,8 +15,8 @@ def main() -> int:
         return 130
     except ImportError as error:
         sys.stderr.write(
-            f"error: the Python package {error.name} is missing;"
-            " install deepgemm_codegen with its dependencies: pip install deepgemm_codegen\n"
+            f"error: the Python package {error.name} is missing; install deepgemm_codegen with its"
+            " dependencies\n"
         )
         return 3
     return run()

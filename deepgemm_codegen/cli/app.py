@@ -27,6 +27,8 @@ EMITS = ("ptx", "cu", "cubin", "sass", "plan")
 _COMMANDS = {
     name: (f"deepgemm_codegen.cli.{name}", text)
     for name, text in (
+        ("explain", "why the tree decides as it does"),
+        ("verify", "build kernels and judge them"),
         ("generate", "every kernel of some YAML files into a folder, or a check of it"),
         ("schema", "the JSON Schema of those files"),
         ("doctor", "what is installed, and what it is good for"),
@@ -38,7 +40,7 @@ _EXAMPLES = (
     "deepgemm_codegen --m=1024 --n=1024 --k=1024 --arch=sm_80 --dtype=fp16 > debug.ptx",
     "deepgemm_codegen --m=4096 --n=4096 --k=1024 --layout=nt --epilogue=bias,relu --emit=cu",
     "deepgemm_codegen --m=dynamic:8192 --n=4096 --k=4096 --stages=4 --resources -o gemm.ptx",
-    "deepgemm_codegen --m=256 --n=256 --k=256 --emit=cubin -o gemm.cubin",
+    "deepgemm_codegen --m=256 --n=256 --k=256 --verify --emit=cubin -o gemm.cubin",
 )
 
 
@@ -71,6 +73,13 @@ def _output_flags() -> list[click.Parameter]:
             ["-o", "--output"],
             metavar="FILE",
             help="write there, whole or not at all, instead of to stdout",
+            section=section,
+        ),
+        SectionedOption(
+            ["--verify"],
+            is_flag=True,
+            help="build and judge the kernel first, and print the verdict on stderr; a wrong"
+            " kernel is not written and gives exit code 1",
             section=section,
         ),
         SectionedOption(
@@ -107,6 +116,7 @@ def _main(context: click.Context, /, **values: Any) -> int:
         request.spec,
         what=values["emit"] or "ptx",
         output=values["output"] or "",
+        verify=values["verify"],
         resources=values["resources"],
         console=console,
     )

@@ -21,7 +21,6 @@ __all__ = ["COMMAND", "Finding"]
 
 _FORMAT = "1.0"
 _LACK = 3
-_COMPILER = "pip install 'deepgemm_codegen[compile]'"
 _CORE = {"jinja2": "Jinja2", "yaml": "PyYAML", "numpy": "numpy", "ml_dtypes": "ml_dtypes"}
 
 
@@ -168,6 +167,8 @@ def _look(what: str, check: Callable[[], Finding]) -> Finding:
         return check()
     except CodegenError as error:
         text = " ".join(str(error).split())
+    except ModuleNotFoundError as error:
+        text = f"the Python package {error.name} is missing: pip install {error.name}"
     except Exception as error:  # noqa: BLE001  a broken installation breaks in any way it likes
         text = f"broken ({type(error).__name__}: {' '.join(str(error).split())}); install it again"
     return Finding(what, "none" if what in _OPTIONAL else "lack", text)
@@ -180,7 +181,9 @@ def _verdict(findings: list[Finding]) -> tuple[int, str]:
     if not writes:
         return _LACK, "cannot generate kernels; mend the lines marked lack"
     if "nvrtc" not in good:
-        return _LACK, f"writes CUDA C++ (--emit=cu) but no PTX; mend that with: {_COMPILER}"
+        from deepgemm_codegen.toolchain.nvrtc import INSTALL  # noqa: PLC0415
+
+        return _LACK, f"writes CUDA C++ (--emit=cu) but no PTX; mend that with: {INSTALL}"
     able = ["writes CUDA C++, PTX and cubins"]
     if "nvdisasm" in good:
         able.append("shows SASS")

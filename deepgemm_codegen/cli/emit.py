@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import load_arch
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.toolchain import BuiltCubin
 
-__all__ = ["emit", "resource_line"]
+__all__ = ["emit", "resource_line", "the_kernel"]
 
 
 def emit(
@@ -24,6 +25,7 @@ def emit(
     *,
     what: str,
     output: str,
+    verify: bool,
     resources: bool,
     console: Console,
 ) -> int:
@@ -33,6 +35,7 @@ def emit(
         spec: what to generate.
         what: ``ptx``, ``cu``, ``cubin``, ``sass`` or ``plan``.
         output: a path; empty or ``-`` is stdout.
+        verify: whether the kernel is built and judged first.
         resources: whether registers and occupancy are printed.
         console: where notes go.
     """
@@ -40,12 +43,7 @@ def emit(
     if arch.note:
         console.note(arch.note)
     program = decide(spec, arch)
-    if len(program.kernels) != 1:
-        raise InputError(
-            f"this spec takes {len(program.kernels)} kernels, one after the other; write them with"
-            " deepgemm_codegen generate SPEC.yaml -o FOLDER"
-        )
-    plan = program.kernels[0]
+    plan = the_kernel(program)
     if plan.decisions:
         chosen = "; ".join(f"{d.question} {d.choice}" for d in plan.decisions)
         console.detail(f"decisions: {chosen}")
@@ -54,14 +52,43 @@ def emit(
 
     source = render_kernel(plan)
     built: BuiltCubin | None = None
-    if resources or what in ("cubin", "sass"):
+    if verify or resources or what in ("cubin", "sass"):
         from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
 
         built = build_cubin(source, name=plan.name, arch=plan.target)
         if resources:
             console.problem(resource_line(plan, arch, built))
+    if verify and built is not None and not _passes(plan, built, console):
+        console.problem(f"error: {plan.name} is wrong; nothing is written")
+        return 1
     deliver(_artifact(what, source, program, built), output)
     return 0
+
+
+def the_kernel(program: Program) -> KernelPlan:
+    """The one kernel of a program.
+
+    Raises:
+        InputError: it has several, which no single artifact holds.
+    """
+    if len(program.kernels) != 1:
+        raise InputError(
+            f"this spec takes {len(program.kernels)} kernels, one after the other; write them with"
+            " deepgemm_codegen generate FILE -o FOLDER"
+        )
+    return program.kernels[0]
+
+
+def _passes(plan: KernelPlan, built: BuiltCubin, console: Console) -> bool:
+    """Judges the kernel and prints the verdict on stderr."""
+    from deepgemm_codegen.cli.judging import verdict_of  # noqa: PLC0415  imports numpy
+    from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415
+
+    verdict = verdict_of(plan, lambda: built)
+    if console.level < 0:
+        verdict = replace(verdict, notes=())
+    console.problem("\n".join(format_verdict(verdict)))
+    return verdict.passed
 
 
 def _artifact(what: str, source: str, program: Program, built: BuiltCubin | None) -> str | bytes:
@@ -107,6 +134,6 @@ def resource_line(plan: KernelPlan, arch: Arch, built: BuiltCubin) -> str:
     return (
         f"resources: {usage.registers} registers a thread, {spilled} bytes spilled,"
         f" {usage.shared_bytes + dynamic} bytes of shared memory a block of {threads} threads;"
-        f" {blocks} blocks a multiprocessor of {arch.gpu.name}"
+        f" {blocks} block{'' if blocks == 1 else 's'} a multiprocessor of {arch.gpu.name}"
         f" ({warps} of {most} warps, {100 * warps // most} %)"
     )

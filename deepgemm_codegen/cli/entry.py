@@ -64,10 +64,22 @@ def _concluded(error: BaseException) -> tuple[int, str]:
     _trace()
     if isinstance(error, CodegenError):
         return error.exit_code, f"error: {str(error).rstrip()}"
-    if isinstance(error, (OSError, MemoryError)):
-        return _LACK, f"error: the system refuses: {str(error) or 'out of memory'}"
+    if lack := _lack(error):
+        return _LACK, f"error: {lack}"
     cause = " ".join(str(error).split())
     return _INTERNAL, f"internal error: {type(error).__name__}: {cause}; {_ISSUES}"
+
+
+def _lack(error: BaseException) -> str:
+    """What the machine lacks when an error that no stage foresaw says so, else empty."""
+    if isinstance(error, (OSError, MemoryError)):
+        return f"the system refuses: {str(error) or 'out of memory'}"
+    if isinstance(error, ModuleNotFoundError) and not (error.name or PROGRAM).startswith(PROGRAM):
+        return (
+            f"the Python package {error.name} is missing; install deepgemm_codegen with its"
+            " dependencies"
+        )
+    return ""
 
 
 def _invoke(words: list[str]) -> int:

@@ -14,7 +14,17 @@ from deepgemm_codegen.spec import FIELDS, OVERRIDES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Command", "SectionedOption", "flag_of", "level_flags", "spec_flags", "take_console"]
+__all__ = [
+    "Command",
+    "LazyGroup",
+    "SectionedOption",
+    "files_argument",
+    "flag_of",
+    "level_flags",
+    "spec_flags",
+    "take_console",
+    "version_flag",
+]
 
 _DEFAULTS = {
     "batch": "1",
@@ -94,6 +104,11 @@ def level_flags() -> list[click.Parameter]:
             help="show this and exit",
         ),
     ]
+
+
+def files_argument(*, required: bool) -> click.Parameter:
+    """Kernel files, any number of them."""
+    return click.Argument(["files"], nargs=-1, required=required, metavar="FILE...")
 
 
 def version_flag() -> click.Parameter:

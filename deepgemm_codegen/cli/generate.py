@@ -13,6 +13,7 @@ import click
 from deepgemm_codegen.cli.flags import (
     Command,
     SectionedOption,
+    files_argument,
     flag_of,
     level_flags,
     spec_flags,
@@ -136,7 +137,7 @@ def _report_json(report: BatchReport) -> str:
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
+    files_argument(required=True),
     SectionedOption(
         ["-o", "--out", "out"],
         required=True,

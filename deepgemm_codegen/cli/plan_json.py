@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from deepgemm_codegen import __version__
 from deepgemm_codegen.dtypes import DType
 from deepgemm_codegen.epilogue import EpilogueStep
-from deepgemm_codegen.expressions import CeilDiv, Number, Product, Variable
+from deepgemm_codegen.expressions import Expression
 from deepgemm_codegen.spec import Dim, GemmSpec
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["FORMAT", "plan_json", "program_json"]
 FORMAT = "1.0"
 """Additions raise the minor number, removals the major one."""
 
-_AS_TEXT = (DType, Dim, EpilogueStep, Number, Variable, CeilDiv, Product)
+_AS_TEXT = (DType, Dim, EpilogueStep, *get_args(Expression))
 
 
 def _value(value: object) -> Any:
@@ -36,20 +36,25 @@ def _value(value: object) -> Any:
 
 
 def plan_json(plan: KernelPlan) -> dict[str, Any]:
-    """One kernel: its plan, and its launch with the grid as an expression over m, n, k."""
+    """One kernel: its plan, and its launch with the grid as an expression over m, n, k.
+
+    ``launch.parameters`` are the kernel's; ``tensor_maps`` describes those that the host makes
+    from the caller's pointers. ``block`` counts threads, ``shared_bytes`` dynamic shared memory.
+    """
     described: dict[str, Any] = _value(plan)
     decisions = described.pop("decisions")
     return {
         "name": plan.name,
         "target": plan.target,
         "launch": {
-            "blocks": str(plan.blocks),
-            "threads": plan.body.threads,
+            "grid": str(plan.blocks),
+            "block": plan.body.threads,
             "shared_bytes": plan.body.shared_bytes,
             "parameters": [
                 {"name": p.name, "role": p.role, "declaration": p.declaration}
-                for p in plan.parameters
+                for p in plan.kernel_parameters
             ],
+            "tensor_maps": _value(plan.tensor_maps),
         },
         "decisions": decisions,
         "plan": described,

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from deepgemm_codegen.cli.streams import Console
     from deepgemm_codegen.specfile import SpecEntry
 
-__all__ = ["Request", "Setting", "environment_settings", "gather", "requests_of", "take_flags"]
+__all__ = [
+    "Request",
+    "Setting",
+    "environment_settings",
+    "gather",
+    "requests_for",
+    "requests_of",
+    "take_flags",
+]
 
 _PREFETCH = "DGEMM_PREFETCH_DEPTH"
 _OTHER_VARIABLES = ("DGEMM_CACHE_DIR", "DGEMM_COMPILATION_TIMEOUT_MS")
@@ -178,3 +186,17 @@ def requests_of(
             raise InputError(f"{entry.where}: {error}") from error
         asked.append((entry, request))
     return asked
+
+
+def requests_for(
+    files: Sequence[str], flags: Mapping[str, str], env: Mapping[str, str], console: Console
+) -> list[Request]:
+    """The kernels of some files, or without files the one that the flags describe.
+
+    Raises:
+        InputError: as `requests_of` and `gather`.
+    """
+    settings = environment_settings(env, console)
+    if files:
+        return [request for _, request in requests_of(files, flags, settings, console)]
+    return [gather(flags, settings, console)]

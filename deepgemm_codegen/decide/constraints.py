@@ -70,6 +70,12 @@ def grid(tiles: int) -> Miss | None:
     return (tiles, MAX_GRID) if tiles > MAX_GRID else None
 
 
+def raster(group: int, tiles_n: int) -> Miss | None:
+    """The blocks of one raster group are counted in 32 bits by the kernel."""
+    got = group * tiles_n
+    return (got, MAX_GRID) if got > MAX_GRID else None
+
+
 def slice_steps(tile_k: int) -> Miss | None:
     """A slice is whole fragment sets of 16: got is what is left over, wanted 0."""
     return (tile_k % FRAGMENT_K, 0) if tile_k % FRAGMENT_K else None
@@ -130,6 +136,7 @@ PHRASES: dict[str, str] = {
     "warps": "{got} warps a block; the limit is {limit}",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
     "grid": "{got} blocks; a grid holds {limit}",
+    "raster": "{got} blocks in a raster group; the limit is {limit}",
     "slice_steps": "{got} elements of k are no whole fragment",
     "panel": "a pass of the copy moves {got} bytes; the least is {limit}, eight rows of a panel",
     "copies": "{got} vectors that a thread copies a slice; the limit is {limit}",
@@ -166,6 +173,7 @@ def violations(
         ("warps", warps(count)),
         ("accumulators", accumulators(tile_m, tile_n, count)),
         ("grid", grid(tiles)),
+        ("raster", raster(choice.raster_group, -(-problem.n // tile_n))),
         ("slice_steps", slice_steps(tile_k)),
         ("panel", panel(a_row, threads * problem.a.vector_bytes)),
         ("panel", panel(b_row, threads * problem.b.vector_bytes)),

@@ -201,9 +201,11 @@ class _Search:
                 floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
                 heap.append((floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts))
         heapify(heap)
+        lowest = min(menu.raster_group)
         while heap:
             tile = _Tile._make(heappop(heap))
-            if not constraints.grid(tile.tiles):
+            tiles_n = counts_n[tile.tile_n]
+            if not constraints.grid(tile.tiles) and not constraints.raster(lowest, tiles_n):
                 yield tile
 
     def slice_of(self, tile_k: int) -> _Slice:

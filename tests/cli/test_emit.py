@@ -74,7 +74,7 @@ def test_the_plan_is_json_with_launch_and_decisions(cli: Cli) -> None:
     assert described["format"] == "1.0"
     (kernel,) = described["kernels"]
     assert kernel["name"] in cli("--m=dynamic:512", "--n=48", "--k=32", "--epilogue=bias").out
-    assert kernel["launch"]["blocks"].startswith("ceildiv(m, ")
+    assert kernel["launch"]["grid"].startswith("ceildiv(m, ")
     assert [p["name"] for p in kernel["launch"]["parameters"]][:3] == ["a", "b", "d"]
     assert kernel["plan"]["spec"]["m"] == "dynamic:512"
     assert kernel["plan"]["body"]["tile_m"] % 16 == 0

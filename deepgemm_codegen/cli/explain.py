@@ -1,0 +1,116 @@
+"""``explain``: why the tree decides as it does, and where each value came from."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen.cli.flags import (
+    Command,
+    SectionedOption,
+    files_argument,
+    level_flags,
+    spec_flags,
+    take_console,
+)
+from deepgemm_codegen.cli.request import requests_for, take_flags
+from deepgemm_codegen.cli.streams import print_data
+from deepgemm_codegen.spec import FIELDS, OVERRIDES
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.cli.request import Request
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = ["COMMAND"]
+
+_FORMAT = "1.0"
+
+
+def _explain(*, files: tuple[str, ...], as_json: bool, origin: bool, **values: Any) -> int:
+    console = take_console(values)
+    requests = requests_for(files, take_flags(values), os.environ, console)
+
+    from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  --help and errors need none of it
+    from deepgemm_codegen.decide import decide  # noqa: PLC0415
+    from deepgemm_codegen.decide.explain import explain, format_explanation  # noqa: PLC0415
+
+    texts, records = [], []
+    for request in requests:
+        spec = request.spec
+        arch = load_arch(spec.arch, spec.gpu, spec.sms)
+        if arch.note:
+            console.note(arch.note)
+        explanation = explain(spec, arch)
+        origins = _origins(request, decide(spec, arch).kernels[0]) if origin else []
+        if as_json:
+            record = {
+                **({"where": request.where} if request.where else {}),
+                **explanation.to_dict(),
+            }
+            if origin:
+                names = ("name", "value", "origin")
+                record["origins"] = [dict(zip(names, row, strict=True)) for row in origins]
+            records.append(record)
+            continue
+        text = f"{request.where}\n" if request.where else ""
+        text += format_explanation(explanation)
+        if origin:
+            text += "\norigins:\n" + "".join(f"  {n:<13} {v:<16} {o}\n" for n, v, o in origins)
+        texts.append(text)
+    if as_json:
+        print_data(json.dumps({"format": _FORMAT, "kernels": records}, indent=2) + "\n")
+    else:
+        print_data("\n".join(texts))
+    return 0
+
+
+def _origins(request: Request, plan: KernelPlan) -> list[tuple[str, str, str]]:
+    """(name, value, origin) of every field and of every decision that can be taken over."""
+    rows = []
+    for name in FIELDS:
+        value = getattr(request.spec, "dtype_a" if name == "dtype" else name)
+        if isinstance(value, tuple):
+            value = ",".join(map(str, value))
+        derived = "dtype" if name.startswith("dtype_") and name in _FOLLOW_DTYPE else ""
+        origin = request.origins.get(name) or request.origins.get(derived)
+        shown = "none" if value in (None, "") else str(value)
+        rows.append((name, shown, origin or "default"))
+    for name in OVERRIDES:
+        value = getattr(plan.body, name, getattr(plan.schedule, name, None))
+        shown = "unused" if value is None else str(value)
+        rows.append((name, shown, request.origins.get(name, "the tree")))
+    return rows
+
+
+_FOLLOW_DTYPE = ("dtype_a", "dtype_b", "dtype_d")
+
+COMMAND = Command(
+    "explain",
+    params=[
+        files_argument(required=False),
+        SectionedOption(
+            ["--json", "as_json"],
+            is_flag=True,
+            help="the explanation as JSON on stdout",
+            section="Output",
+        ),
+        SectionedOption(
+            ["--origin"],
+            is_flag=True,
+            help="where each value came from: flag, environment, file, default or the tree",
+            section="Output",
+        ),
+        *spec_flags(),
+        *level_flags(),
+    ],
+    callback=_explain,
+    help="Prints every decision of the tree with its reason, its best rival and what was ruled"
+    " out: for the kernel that the flags describe, or for every kernel of FILES, over which flags"
+    " and environment are laid.",
+    examples=(
+        "deepgemm_codegen explain --m=4096 --n=4096 --k=4096 --layout=nt",
+        "deepgemm_codegen explain --m=4096 --n=4096 --k=4096 --stages=8 --origin",
+        "deepgemm_codegen explain configs/kernels.yaml --json",
+    ),
+)

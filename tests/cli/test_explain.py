@@ -1,0 +1,81 @@
+"""``explain``: text, JSON, and the origin of each value."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deepgemm_codegen.spec import FIELDS, OVERRIDES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Cli
+
+SPEC = ("--m=1024", "--n=1024", "--k=1024")
+
+
+def test_every_decision_has_its_reason(cli: Cli) -> None:
+    result = cli("explain", *SPEC)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("m=1024 n=1024 k=1024 dtype=fp16 arch=sm_80\n")
+    questions = re.findall(r"^\[(D\d\d)\] ", result.out, re.MULTILINE)
+    assert questions == sorted(questions)
+    assert len(questions) >= 8
+    assert result.out.count("      why    ") == len(questions)
+
+
+def test_the_decisions_are_those_of_the_plan(cli: Cli) -> None:
+    explained = json.loads(cli("explain", *SPEC, "--json").out)
+    assert explained["format"] == "1.0"
+    planned = json.loads(cli(*SPEC, "--emit=plan").out)
+    choices = [
+        [(d["id"], d["choice"]) for d in record["kernels"][0]["decisions"]]
+        for record in (explained, planned)
+    ]
+    assert choices[0] == choices[1]
+
+
+def test_origins(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "kernels.yaml"
+    source.write_text("kernels:\n  - {m: 512, n: 512, k: 512, tile_m: 64}\n")
+    monkeypatch.setenv("DGEMM_PREFETCH_DEPTH", "2")
+    result = cli("explain", str(source), "--tile-n=64", "--origin", "--json")
+    assert result.code == 0
+    (kernel,) = json.loads(result.out)["kernels"]
+    rows = {row["name"]: (row["value"], row["origin"]) for row in kernel["origins"]}
+    assert list(rows) == [*FIELDS, *OVERRIDES]
+    assert rows["m"] == ("512", f"{source}:2")
+    assert rows["tile_m"] == ("64", f"{source}:2")
+    assert rows["tile_n"] == ("64", "flag --tile-n")
+    assert rows["stages"] == ("3", "environment DGEMM_PREFETCH_DEPTH")
+    assert rows["layout"] == ("nn", "default")
+    assert rows["tile_k"][1] == "the tree"
+    text = cli("explain", str(source), "--origin").out
+    assert re.search(r"^  stages +3 +environment DGEMM_PREFETCH_DEPTH$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        (("--tile-m=48", "--warps-m=2"), "error: warps_m = 2 with tile_m = 48: "),
+        (("--stages=99",), "error: stages = 99: "),
+        (("--tile-m=1000000",), "error: tile_m = 1000000: "),
+        (("--arch=sm_75", "--dtype=bf16"), "error: dtype = bf16: sm_75 has no mma for it, only "),
+    ],
+)
+def test_what_nothing_serves_is_refused(cli: Cli, words: tuple[str, ...], start: str) -> None:
+    for command in (("explain", *SPEC), (*SPEC, "--emit=cu")):
+        result = cli(*command, *words)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith(start)
+        assert result.err.count("\n") == 1
+
+
+def test_a_missing_file(cli: Cli) -> None:
+    result = cli("explain", "nowhere.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: nowhere.yaml: cannot be read: No such file or directory\n"
