@@ -197,15 +197,26 @@ _Branch = tuple[int, int, int, int, int, int, int]
 """tile_m, tile_n, tile_k, warps_m, warps_n, stages, min_blocks; 0 for what was not yet asked."""
 
 
+def _order_cut(
+    problem: Problem, menu: Menu, tile_m: int, tile_n: int
+) -> tuple[str, constraints.Miss] | None:
+    """What a tile breaks because there are too many of it."""
+    tiles_n = -(-problem.n // tile_n)
+    if miss := constraints.grid(problem.batch * -(-problem.m // tile_m) * tiles_n):
+        return "grid", miss
+    if miss := constraints.raster(min(menu.raster_group), tiles_n):
+        return "raster", miss
+    return None
+
+
 def _cuts(
     problem: Problem, machine: Machine, menu: Menu
 ) -> Iterator[tuple[str, constraints.Miss, _Branch]]:
     """(constraint, miss, branch) of every branch that a constraint cuts from the full tree."""
     size = problem.element_bytes
     for tile_m, tile_n in product(menu.tile_m, menu.tile_n):
-        tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
-        if miss := constraints.grid(tiles):
-            yield "grid", miss, (tile_m, tile_n, 0, 0, 0, 0, 0)
+        if cut := _order_cut(problem, menu, tile_m, tile_n):
+            yield *cut, (tile_m, tile_n, 0, 0, 0, 0, 0)
             continue
         for warps_m, warps_n in menu.warps:
             count = warps_m * warps_n
@@ -228,7 +239,7 @@ def _cuts(
                 miss = constraints.panel(a_row, a_pass) or constraints.panel(b_row, b_pass)
                 if not miss:
                     vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * count)
-                    name, miss = "copies", constraints.copies(vectors)
+                    name, miss = "copies", constraints.copies(*vectors)
                 if miss:
                     yield name, miss, (*outer, 0, 0)
                 else:

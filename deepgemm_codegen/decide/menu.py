@@ -25,8 +25,8 @@ LEAST_REACH = 32
 MAX_BLOCKS = 32
 """Resident blocks that any architecture holds."""
 
-MAX_RASTER = 2**15
-"""Largest raster group: the index arithmetic of a group stays in 32 bits."""
+MAX_RASTER = 1024
+"""Largest raster group that may be asked for; beyond a few dozen rows nothing changes."""
 
 LEGAL: dict[str, range] = {
     "tile_m": range(MMA_M, MAX_TILE + 1, MMA_M),

@@ -23,6 +23,9 @@ class Problem(NamedTuple):
 
     Attributes:
         m, n, k, batch: extents in the plan's roles.
+        dynamic_m: whether m is known only at run time.
+        dynamic_n: the same of n.
+        dynamic_k: the same of k.
         element_bytes: of A and B.
         a, b: how each operand's bytes travel.
         a_k_major, b_k_major: whether k is contiguous in memory.
@@ -35,6 +38,9 @@ class Problem(NamedTuple):
     n: int
     k: int
     batch: int
+    dynamic_m: bool
+    dynamic_n: bool
+    dynamic_k: bool
     element_bytes: int
     a: Travel
     b: Travel
@@ -50,14 +56,17 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
     """The canonical form of a spec."""
     a, b = travel_of(spec, "a", arch), travel_of(spec, "b", arch)
     a_k_major, b_k_major = spec.layout[0] == "n", spec.layout[1] == "t"
-    m, n = spec.m.size, spec.n.size
+    m, n = spec.m, spec.n
     if spec.layout_d == "t":
         m, n, a, b, a_k_major, b_k_major = n, m, b, a, b_k_major, a_k_major
     return Problem(
-        m=m,
-        n=n,
+        m=m.size,
+        n=n.size,
         k=spec.k.size,
         batch=spec.batch,
+        dynamic_m=m.dynamic,
+        dynamic_n=n.dynamic,
+        dynamic_k=spec.k.dynamic,
         element_bytes=spec.dtype_a.bytes,
         a=a,
         b=b,

@@ -36,6 +36,9 @@ MAX_REGISTERS = 255
 MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 7, 8)
 """Resident blocks that the tree tries to plan for, fewest first."""
 
+FEW_TESTED = 8
+"""Asynchronous vectors with a test at the matrix's edge that cost no further registers."""
+
 SCHEDULERS = 4
 """Warp schedulers of a multiprocessor; each owns a quarter of its registers."""
 
@@ -45,8 +48,8 @@ REGISTER_UNIT = 8
 ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
 
-STAGED = 12
-"""The same for one operand that is copied through registers."""
+UNEVEN = 12
+"""The same for one operand that is not copied asynchronously 16 bytes at a time."""
 
 
 def accumulators_of(tile_m: int, tile_n: int, warps: int) -> int:
@@ -70,11 +73,16 @@ def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> i
     return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING
 
 
-def copied_vectors(problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int) -> int:
-    """Vectors of A and B that a thread copies a slice."""
+def copied_vectors(
+    problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int
+) -> tuple[int, int]:
+    """Vectors that a thread copies a slice: (asynchronously, through registers)."""
+    counts = [0, 0]
     slice_bytes = tile_k * problem.element_bytes
-    a_pass, b_pass = threads * problem.a.vector_bytes, threads * problem.b.vector_bytes
-    return -(-tile_m * slice_bytes // a_pass) - (-tile_n * slice_bytes // b_pass)
+    for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):
+        vectors = -(-rows * slice_bytes // (threads * travel.vector_bytes))
+        counts[travel.mechanism == "registers"] += vectors
+    return counts[0], counts[1]
 
 
 def operand_registers(
@@ -85,8 +93,8 @@ def operand_registers(
     A second set of fragments where the loop prefetches them. Shared-memory addresses: one a
     fragment set where k is contiguous, else one a fragment of A or pair of fragments of B. A copy
     through registers holds the next slice meanwhile: a vector of two bytes takes a register of
-    its own, and each vector's test half of another. Narrow asynchronous vectors are many, each
-    with a test of its own.
+    its own, and each vector's test half of another. Asynchronous vectors beyond a few that are
+    tested against the matrix's edge have addresses that ptxas keeps.
     """
     columns = tile_n // warps_n // 8
     total = tile_k // 16 if problem.a_k_major else tile_m // warps_m // 16
@@ -97,15 +105,23 @@ def operand_registers(
     if fragment_buffers(tile_k) == 2:
         total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
     threads = WARP * warps_m * warps_n
-    for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):
+    tested = 0
+    k_tail = problem.dynamic_k or problem.k % tile_k
+    for travel, rows, tail in (
+        (problem.a, tile_m, problem.dynamic_m or problem.m % tile_m),
+        (problem.b, tile_n, problem.dynamic_n or problem.n % tile_n),
+    ):
         width = travel.vector_bytes
-        if width == CHUNK_BYTES and travel.mechanism == "cp_async":
-            continue
         vectors = -(-rows * tile_k * problem.element_bytes // (threads * width))
         if travel.mechanism == "registers":
-            total += STAGED + vectors * max(width // 4, 1) + vectors // 2
-        else:
-            total += vectors
+            total += UNEVEN + vectors * max(width // 4, 1) + vectors // 2
+            continue
+        if width < CHUNK_BYTES:
+            total += UNEVEN + vectors
+        if tail or k_tail:
+            tested += vectors
+    if tested > FEW_TESTED:
+        total += 3 * (tested - FEW_TESTED)
     return total
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide import constraints
+from deepgemm_codegen.errors import InternalError
+
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
@@ -64,10 +67,12 @@ def best_raster(
     groups: tuple[int, ...] = RASTER_GROUPS,
 ) -> tuple[float, int]:
     """(bytes of A and B from memory, group): least traffic, then compact patch, then low group."""
-    tiles_m = -(-problem.m // tile_m)
-    together = min(machine.sms * blocks, tiles_m * -(-problem.n // tile_n))
+    tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
+    together = min(machine.sms * blocks, tiles_m * tiles_n)
     best = None
     for group in groups:
+        if constraints.raster(group, tiles_n):
+            continue
         height = min(group, tiles_m)
         key = (
             operand_traffic(problem, machine, tile_m, tile_n, blocks, group),
@@ -77,5 +82,5 @@ def best_raster(
         if best is None or key < best:
             best = key
     if best is None:
-        raise ValueError("no raster group to choose from")
+        raise InternalError("no raster group is legal; the constraints should have refused it")
     return best[0], best[2]

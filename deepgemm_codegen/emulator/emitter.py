@@ -38,6 +38,13 @@ def code_of(kind: str) -> str:
     return {"f16x2": "u32", "bf16x2": "u32", "bf16": "u16"}.get(kind, kind)
 
 
+def _flat(operands: tuple[nodes.Operand, ...]) -> list[nodes.Operand]:
+    """Operands with pairs taken apart."""
+    return [
+        p for o in operands for p in ((o.first, o.second) if isinstance(o, nodes.Pair) else (o,))
+    ]
+
+
 class Emitter:
     """Collects the source of one basic block in one variant (all lanes, or under a mask)."""
 
@@ -60,6 +67,8 @@ class Emitter:
         name = self.use(f"p_{predicate.row}")
         if ins.guard.negated:
             name = f"~{name}"
+        elif not base and nodes.Name(ins.guard.predicate) in _flat(ins.operands):
+            name = f"{name}.copy()"  # the instruction may write its own guard
         self.lines.append(f"mk = {base} & {name}" if base else f"mk = {name}")
         self.mask = "mk"
 
@@ -155,6 +164,8 @@ class Emitter:
             if register.bank != "p":
                 raise self.fail(ins, "a predicate was expected")
             return self.use(f"p_{register.row}")
+        if code not in _BITS:
+            raise self.fail(ins, f"unknown type {code}")
         if register.bits != _BITS[code]:
             raise self.fail(ins, f"a {_BITS[code]}-bit register was expected")
         return self.use(f"{code}_{register.row}")

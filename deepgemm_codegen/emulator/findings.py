@@ -51,7 +51,7 @@ class Finding:
         kind: a short stable word: ``race``, ``uninitialised-read``, ``in-flight-read``,
             ``in-flight-write``, ``out-of-bounds-read``, ``out-of-bounds-write``,
             ``read-only-write``, ``misaligned``, ``poison-read``, ``divergent-barrier``,
-            ``divergent-instruction``, ``deadlock``, ``timeout``, ``unfinished-copy``.
+            ``divergent-instruction``, ``deadlock``, ``timeout``, ``bad-size``, ``trap``.
         message: one sentence.
         place, actor: the access that was caught; the actor is the first of ``count``.
         other_place, other_actor: the other side of a race, or None.

@@ -170,6 +170,11 @@ def run(
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     if not 0 < threads <= 1024:
         raise LaunchError(f"{threads} threads in a block; a block has 1 to 1024")
+    if 0 < kernel.program.max_threads < threads:
+        raise LaunchError(
+            f"{threads} threads in a block; {kernel.program.name} allows "
+            f"{kernel.program.max_threads}"
+        )
     session = _Session(kernel, launch, checks, Collector(max_findings, fail_fast=fail_fast))
     at_once = max(1, checks.lanes // (-(-threads // 32) * 32))
     try:

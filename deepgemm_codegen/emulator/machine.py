@@ -2,7 +2,8 @@
 
 While all lanes agree, a basic block runs for all of them at once. Where they part, the lanes with
 the smallest block number go first, under a mask, until they agree again: compilers lay code out so
-that this reconverges, with no knowledge of the program's structure.
+that this reconverges, with no knowledge of the program's structure. Now and then the lanes passed
+over longest get a turn, so that lanes may wait for each other in loops.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.translate import Terminator
 
 __all__ = ["Machine"]
+
+# Steps that a lane may be passed over before its turn comes, whatever its block number.
+_PATIENCE = 2000
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,9 +42,10 @@ class Machine:
         self.full: list[Callable[[], None]] = [
             context.namespace[f"b{i}"] for i in range(len(self.blocks))
         ]
-        self.steps = 0
         self.executed = np.zeros(len(self.blocks), np.int64)
         lanes = context.lanes
+        self.steps = self.looked = 0
+        self.last_run = np.zeros(lanes, np.int64)
         self.alive = context.alive
         self.alive[...] = context.alive0
         self.pcs = np.zeros(lanes, np.int64)
@@ -64,15 +69,28 @@ class Machine:
                 if self.alive.any():
                     self._deadlock()
                 return
-            pc = int(self.pcs[runnable].min())
+            pc = self._choose(runnable)
             mask = runnable & (self.pcs == pc)
             together = bool(mask.all())
             if together:
                 continue
             if self._count(pc, int(np.count_nonzero(mask))):
                 return
+            self.last_run[mask] = self.steps
             self.masked(pc)(mask)
             self._end(self.blocks[pc].terminator, pc, mask)
+
+    def _choose(self, runnable: Array) -> int:
+        """The next basic block: the smallest, unless some lanes have not run for long.
+
+        Lanes that wait for others in a loop would otherwise keep them from ever running.
+        """
+        if self.steps - self.looked > _PATIENCE:
+            self.looked = self.steps
+            oldest = int(np.where(runnable, self.last_run, np.iinfo(np.int64).max).argmin())
+            if self.steps - int(self.last_run[oldest]) > _PATIENCE:
+                return int(self.pcs[oldest])
+        return int(self.pcs[runnable].min())
 
     def _count(self, pc: int, lanes: int) -> bool:
         """Count a basic block; whether the run is endless."""
@@ -108,6 +126,7 @@ class Machine:
                 break
             pc = after
         self.pcs[...] = pc
+        self.last_run[...] = self.steps
         self._end(end, pc, self.alive.copy())
         return pc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, UnsupportedError
@@ -74,8 +75,8 @@ class Program:
         parameters: in order.
         static_shared: bytes of static shared memory; dynamic memory starts at ``dynamic_base``.
         local_bytes: of one thread.
-        constants: initial content of the constant and global variables, one image.
         files: ``.file`` table.
+        max_threads: threads of a block that ``.maxntid`` or ``.reqntid`` allows; 0 for any.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Program:
     dynamic_base: int
     local_bytes: int
     files: dict[int, str]
+    max_threads: int = 0
 
     def place(self, index: int) -> Place:
         """Where an instruction stands, for a finding."""
@@ -159,7 +161,16 @@ class _Linker:
             base,
             self.sizes["local"],
             files,
+            self.max_threads(),
         )
+
+    def max_threads(self) -> int:
+        """Threads of a block that the performance directives allow; 0 for any."""
+        for directive in self.function.directives:
+            word, *rest = directive.text.replace(",", " ").split()
+            if word in (".maxntid", ".reqntid"):
+                return prod(int(n) for n in rest)
+        return 0
 
     def parameters(self) -> tuple[ParameterSlot, ...]:
         slots, offset = [], 0

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNTIME", "Effects", "Semantics", "lookup", "runtime", "semantics"]
 
-# (resource, mode): two accesses to a resource may change places only when both have the same mode
-# and the mode is not "write". Resources: shared, global, local, async.
+# (resource, mode): two accesses to a resource may change places only when both have the same mode,
+# and that mode is neither "write" nor "store". Stores keep their order, but may share a batch, in
+# which the later one wins. Resources: shared, global, local, async.
 Effects = tuple[tuple[str, str], ...]
 
 
@@ -38,6 +39,8 @@ class Semantics:
         emit_batch: writes the source of a batch.
         ends_block: a word for the machine (``branch``, ``exit``, ``barrier``, ``warp-barrier``).
         shared_width: bytes of the instruction's accesses to shared memory, 0 for none.
+        operands: how many an instruction has, 0 where that varies.
+        ordered: members of a batch may wait for each other; the batch keeps their order.
         order: batches wait for each other: all ready batches of a lower order go first.
     """
 
@@ -49,6 +52,8 @@ class Semantics:
     ends_block: str = ""
     order: int = 0
     shared_width: Callable[[Instruction], int] | None = None
+    ordered: bool = False
+    operands: int = 0
 
 
 _TABLE: dict[str, list[tuple[frozenset[str] | None, Semantics]]] = {}
@@ -64,6 +69,8 @@ def semantics(
     emit_batch: Callable[[Emitter, list[Instruction]], None] | None = None,
     order: int = 0,
     shared_width: Callable[[Instruction], int] | None = None,
+    ordered: bool = False,
+    operands: int = 0,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
     """Register an emitter for opcodes that begin with these words.
 
@@ -78,7 +85,15 @@ def semantics(
         add(
             opcodes,
             Semantics(
-                emit, destinations, fixed, batch, emit_batch, "", order, shared_width=shared_width
+                emit,
+                destinations,
+                fixed,
+                batch,
+                emit_batch,
+                order=order,
+                shared_width=shared_width,
+                ordered=ordered,
+                operands=operands,
             ),
             types=types,
         )

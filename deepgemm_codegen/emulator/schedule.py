@@ -65,8 +65,11 @@ class _Resource:
         if mode != self.mode or mode == "write":
             self.previous, self.current = self.current, []
             self.mode = mode
+        before = self.previous
+        if mode == "store" and self.current:
+            before = [*before, self.current[-1]]
         self.current.append(index)
-        return self.previous
+        return before
 
 
 def _dependences(members: list[Member]) -> list[set[int]]:
@@ -94,39 +97,66 @@ def _dependences(members: list[Member]) -> list[set[int]]:
     return result
 
 
+class _Schedule:
+    """Which instructions are ready, and the batches emitted so far."""
+
+    def __init__(self, members: list[Member]) -> None:
+        self.members = members
+        self.needs = _dependences(members)
+        self.users: list[list[int]] = [[] for _ in members]
+        for index, before in enumerate(self.needs):
+            for other in before:
+                self.users[other].append(index)
+        self.missing = [len(n) for n in self.needs]
+        self.keys: list[Hashable | None] = [
+            None if what.batch is None else what.batch(ins) for ins, what in members
+        ]
+        self.ready = [i for i, n in enumerate(self.missing) if n == 0]
+        self.batches: list[list[Member]] = []
+
+    def emit(self, indices: list[int]) -> None:
+        """Append a batch; what waited for it alone becomes ready."""
+        self.batches.append([self.members[i] for i in indices])
+        together = set(indices)
+        self.ready = [i for i in self.ready if i not in together]
+        for i in indices:
+            for user in self.users[i]:
+                if user in together:
+                    continue
+                self.missing[user] -= 1
+                if self.missing[user] == 0:
+                    self.ready.append(user)
+
+    def next_batch(self) -> list[int]:
+        """All ready instructions of the first kind in line."""
+        order = min(self.members[i][1].order for i in self.ready)
+        first = min(i for i in self.ready if self.members[i][1].order == order)
+        chosen = [i for i in self.ready if self.keys[i] == self.keys[first]]
+        if self.members[first][1].ordered:
+            self.extend(chosen)
+        return sorted(chosen)
+
+    def extend(self, chosen: list[int]) -> None:
+        """Add to a batch of stores those that wait for nothing but stores of the batch."""
+        together = set(chosen)
+        for index in chosen:  # grows while it is walked
+            for user in self.users[index]:
+                if (
+                    user not in together
+                    and self.keys[user] == self.keys[index]
+                    and self.missing[user] == len(self.needs[user] & together)
+                ):
+                    together.add(user)
+                    chosen.append(user)
+
+
 def schedule(members: list[Member]) -> list[list[Member]]:
     """The block's instructions as a list of batches, most of them of one instruction."""
-    needs = _dependences(members)
-    users: list[list[int]] = [[] for _ in members]
-    for index, before in enumerate(needs):
-        for other in before:
-            users[other].append(index)
-    missing = [len(n) for n in needs]
-    keys: list[Hashable | None] = [
-        None if what.batch is None else what.batch(ins) for ins, what in members
-    ]
-    ready = [i for i, n in enumerate(missing) if n == 0]
-    result: list[list[Member]] = []
-
-    def finish(indices: list[int]) -> None:
-        result.append([members[i] for i in indices])
-        for i in indices:
-            for user in users[i]:
-                missing[user] -= 1
-                if missing[user] == 0:
-                    ready.append(user)
-
-    while ready:
-        plain = sorted(i for i in ready if keys[i] is None)
-        if plain:
-            ready = [i for i in ready if keys[i] is not None]
-            for i in plain:
-                finish([i])
-            continue
-        order = min(members[i][1].order for i in ready)
-        first = min(i for i in ready if members[i][1].order == order)
-        chosen = sorted(i for i in ready if keys[i] == keys[first])
-        gone = set(chosen)
-        ready = [i for i in ready if i not in gone]
-        finish(chosen)
-    return result
+    plan = _Schedule(members)
+    while plan.ready:
+        plain = sorted(i for i in plan.ready if plan.keys[i] is None)
+        for i in plain:
+            plan.emit([i])
+        if not plain:
+            plan.emit(plan.next_batch())
+    return plan.batches

@@ -110,20 +110,36 @@ def _function(
 ) -> str:
     emitter = Emitter(program, masked=masked, shared=names)
     for batch in block.batches:
-        first, what = batch[0]
-        emitter.begin(first)
-        if what.emit_batch is not None and (
-            what.batch is not None and what.batch(first) is not None
-        ):
-            emitter.mask = "m" if masked else "None"
-            what.emit_batch(emitter, [ins for ins, _ in batch])
-        elif what.emit is not None:
-            what.emit(emitter, first)
+        _emit(emitter, batch, masked=masked)
     if block.terminator.predicate >= 0:
         emitter.use(f"p_{block.terminator.predicate}")
     body = "\n    ".join(emitter.lines) or "pass"
     head = f"def m{number}(m):" if masked else f"def b{number}():"
     return f"{head}\n    {body}"
+
+
+def _emit(emitter: Emitter, batch: list[Member], *, masked: bool) -> None:
+    """Write a batch.
+
+    Raises:
+        UnsupportedError: also where an emitter stumbles over an operand of a shape it never saw.
+    """
+    first, what = batch[0]
+    if what.operands and len(first.operands) != what.operands:
+        reason = f"{what.operands} operands were expected"
+        raise UnsupportedError(first.line, print_instruction(first), reason)
+    try:
+        emitter.begin(first)
+        if what.emit_batch is not None and what.batch is not None and what.batch(first) is not None:
+            emitter.mask = "m" if masked else "None"
+            what.emit_batch(emitter, [ins for ins, _ in batch])
+        elif what.emit is not None:
+            what.emit(emitter, first)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        text = print_instruction(first)
+        raise UnsupportedError(
+            first.line, text, f"unreadable operands or type ({error})"
+        ) from error
 
 
 def _blocks(program: Program) -> list[BasicBlock]:

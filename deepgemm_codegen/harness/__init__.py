@@ -5,7 +5,21 @@
 
 from __future__ import annotations
 
-from deepgemm_codegen.harness.api import verify
-from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict, format_verdict
+from deepgemm_codegen.harness.api import gpu_arch, verify
+from deepgemm_codegen.harness.verdict import (
+    CheckResult,
+    Difference,
+    Verdict,
+    as_json,
+    format_verdict,
+)
 
-__all__ = ["CheckResult", "Difference", "Verdict", "format_verdict", "verify"]
+__all__ = [
+    "CheckResult",
+    "Difference",
+    "Verdict",
+    "as_json",
+    "format_verdict",
+    "gpu_arch",
+    "verify",
+]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.device import Device
     from deepgemm_codegen.plan import KernelPlan, Program
 
-__all__ = ["same_bits", "verify"]
+__all__ = ["gpu_arch", "same_bits", "verify"]
 
 Where = Literal["auto", "gpu", "emulator"]
 
@@ -83,6 +83,17 @@ def verify(
     return replace(verdict, notes=verdict.notes + notes)
 
 
+def gpu_arch() -> str:
+    """The architecture of the current GPU, such as ``sm_90``: what to build a cubin for.
+
+    Raises:
+        EnvironmentLackError: no usable GPU.
+    """
+    from deepgemm_codegen.harness.gpu import find_gpu  # noqa: PLC0415  imports cupy
+
+    return f"sm_{find_gpu().cuda.Device().compute_capability}"
+
+
 def _one_kernel(program: Program | KernelPlan) -> KernelPlan:
     kernels = getattr(program, "kernels", None)
     if kernels is None:
@@ -109,6 +120,9 @@ def _on_gpu(
     verdict = judge(device, plan, seed=seed, effort=effort)
     if ptx is None or not verdict.passed:
         return verdict
+    if plan.tensor_maps:
+        note = "not compared with the emulator, which does not run TMA"
+        return replace(verdict, notes=(*verdict.notes, note))
     emulator = EmulatorDevice(plan, ptx if isinstance(ptx, str) else ptx(), device.arithmetic)
     more = []
     for number, case in enumerate(cases_of(plan, seed)):

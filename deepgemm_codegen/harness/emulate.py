@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
+from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.blocks import regions_of
 from deepgemm_codegen.harness.device import Outcome
 from deepgemm_codegen.harness.memory import HUGE, Paged, fill, fill_regions
@@ -41,6 +42,10 @@ class EmulatorDevice:
     def __init__(
         self, plan: KernelPlan, ptx: str, arithmetic: str = "", *, races: bool = True
     ) -> None:
+        if plan.tensor_maps:
+            raise EnvironmentLackError(
+                f"{plan.name} loads by TMA, which the emulator does not run; verify it on a GPU"
+            )
         self._arithmetic = arithmetic or plan.target
         self._kernel = Kernel(parse(ptx), plan.name, arithmetic=self._arithmetic)
         self._checks = Checks(races=races)
@@ -93,7 +98,7 @@ class EmulatorDevice:
             return Outcome(d, background)
         d_buffer = _place(target, d, writable=True)
         params: list[Any] = []
-        for parameter in plan.parameters:
+        for parameter in plan.kernel_parameters:
             if not parameter.pointer:
                 params.append(problem.scalar(parameter))
             elif parameter.written or (parameter.role == "c" and in_place):

@@ -16,6 +16,7 @@ from deepgemm_codegen.harness.device import LaunchFailedError, Outcome
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
+from deepgemm_codegen.harness.tensor_map import encode_tensor_map
 from deepgemm_codegen.toolchain import explain_mismatch
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan
-    from deepgemm_codegen.signature import Parameter
 
 __all__ = ["GpuDevice", "find_gpu"]
 
@@ -137,6 +137,7 @@ class GpuDevice:
                 plan.body.shared_bytes,
             )
         properties = cupy.cuda.runtime.getDeviceProperties(device.id)
+        self._sms = int(device.attributes["MultiProcessorCount"])
         self._name = properties["name"].decode()
         self._prefix_sums: PrefixSums = GpuPrefixSums(cupy, self._arch)
 
@@ -177,10 +178,12 @@ class GpuDevice:
         if blocks is not None:
             raise LaunchFailedError("a GPU runs whole grids")
         self._check_memory(problem)
+        # A tensor map cannot describe a null pointer: what it stands for is there, all poison.
+        needed = {"d", *inputs.values, *(m.pointer for m in problem.plan.tensor_maps)}
         buffers = {
             matrix.name: _Buffer(self._cupy, matrix)
             for matrix in problem.matrices
-            if matrix.name in inputs.values or matrix.name == "d"
+            if matrix.name in needed
         }
         if in_place:
             buffers["d"] = buffers["c"]
@@ -189,16 +192,16 @@ class GpuDevice:
             if source in inputs.values:
                 fill(problem.matrix(source), inputs, buffer.bits, self._cupy)
         if problem.grid:
-            arguments = tuple(_argument(problem, p, buffers) for p in problem.plan.parameters)
-            self._start(problem, arguments)
+            self._start(problem, _arguments(problem, buffers))
         damage = tuple(text for text in (b.damage() for b in buffers.values()) if text)
         return Outcome(buffers["d"].bits, poison(problem.matrix("d").dtype), damage)
 
     def _start(self, problem: Problem, arguments: tuple[Any, ...]) -> None:
         body = problem.plan.body
+        grid = problem.plan.blocks.evaluate({**problem.sizes, "sms": self._sms})
         try:
             self._function(
-                (problem.grid, 1, 1), (body.threads, 1, 1), arguments, shared_mem=body.shared_bytes
+                (grid, 1, 1), (body.threads, 1, 1), arguments, shared_mem=body.shared_bytes
             )
             self._cupy.cuda.get_current_stream().synchronize()
         except RuntimeError as error:  # cupy's driver and runtime errors
@@ -214,10 +217,21 @@ class GpuDevice:
             )
 
 
-def _argument(problem: Problem, parameter: Parameter, buffers: dict[str, _Buffer]) -> Any:
-    """A parameter as the numpy scalar that cupy passes by its size."""
-    if parameter.pointer:
-        buffer = buffers.get(parameter.name)
-        return np.uint64(0 if buffer is None else buffer.pointer)
+def _arguments(problem: Problem, buffers: dict[str, _Buffer]) -> tuple[Any, ...]:
+    """The kernel's arguments as numpy scalars, which cupy passes by their size."""
     kinds = {"alpha": "f4", "beta": "f4", "dim": "i4", "stride": "i8"}
-    return np.dtype(kinds[parameter.role]).type(problem.scalar(parameter))
+    maps = {description.name: description for description in problem.plan.tensor_maps}
+    strides = {f"ld{m.name}": m.leading for m in problem.matrices}
+    found: list[Any] = []
+    for parameter in problem.plan.kernel_parameters:
+        if parameter.pointer:
+            buffer = buffers.get(parameter.name)
+            found.append(np.uint64(0 if buffer is None else buffer.pointer))
+        elif parameter.role == "map":
+            description = maps[parameter.name]
+            pointer = buffers[description.pointer].pointer
+            sizes = {**problem.sizes, **strides}
+            found.append(encode_tensor_map(description, pointer, sizes))
+        else:
+            found.append(np.dtype(kinds[parameter.role]).type(problem.scalar(parameter)))
+    return tuple(found)

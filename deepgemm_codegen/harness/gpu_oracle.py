@@ -75,6 +75,7 @@ class GpuPrefixSums:
 
     def __call__(self, a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
         """A * B and its bound; see `oracle.prefix_sums`."""
+        a, b = xp.ascontiguousarray(a), xp.ascontiguousarray(b)
         rows, k = a.shape
         columns = b.shape[1]
         total = xp.empty((rows, columns))

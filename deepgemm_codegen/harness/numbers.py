@@ -43,7 +43,7 @@ def encode(values: Any, dtype: DType, xp: Any) -> Any:
     if dtype.name == "bf16":
         bits = single.view(xp.uint32)
         odd = (bits >> xp.uint32(16)) & xp.uint32(1)
-        rounded = ((bits + (xp.uint32(0x7FFF) + odd)) >> xp.uint32(16)).astype(xp.uint16)
+        rounded = ((bits + (odd + xp.uint32(0x7FFF))) >> xp.uint32(16)).astype(xp.uint16)
         silent = ((bits >> xp.uint32(16)) | xp.uint32(0x40)).astype(xp.uint16)
         return xp.where(xp.isnan(single), silent, rounded)
     raise InternalError(f"the harness has no encoding of {dtype}")

@@ -143,8 +143,8 @@ class Problem:
 
     @property
     def grid(self) -> int:
-        """Thread blocks of the launch; zero launches nothing."""
-        return self.plan.blocks.evaluate(self.sizes)
+        """Tiles of D, which is thread blocks where each computes one; zero launches nothing."""
+        return self.plan.tiles.evaluate(self.sizes)
 
     @property
     def whole(self) -> tuple[Region, ...]:

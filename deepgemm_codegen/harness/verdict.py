@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-__all__ = ["CheckResult", "Difference", "Verdict", "format_verdict"]
+__all__ = ["CheckResult", "Difference", "Verdict", "as_json", "format_verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,11 @@ class Verdict:
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     @property
+    def exit_code(self) -> int:
+        """What a command ends with: 0 for a pass, 1 for an honest no."""
+        return 0 if self.passed else 1
+
+    @property
     def worst(self) -> float:
         """The largest error of the bounded checks as a fraction of the bound."""
         return max((c.worst for c in self.checks if c.name == "random"), default=0.0)
@@ -102,6 +109,22 @@ class Verdict:
     def input_sets(self) -> int:
         """Launches that were compared."""
         return len(self.checks)
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as JSON's types; numbers that JSON lacks (NaN, infinity) become texts."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return str(value)
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(item) for item in value]
+        return value
+
+    found: dict[str, Any] = plain(asdict(verdict))
+    return {"passed": verdict.passed, **found}
 
 
 def _one_check(name: str, results: list[CheckResult]) -> str:

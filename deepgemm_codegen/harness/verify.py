@@ -47,6 +47,9 @@ MOST_BATCHES = 256
 _CHUNK = 1 << 24
 """Elements of D compared at a time."""
 
+_OPERAND_CHUNK = 1 << 26
+"""Elements of A and of B held at a time, as float64."""
+
 
 def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
     """Blocks of one case on the emulator: what the work of each affords, and at least one.
@@ -152,15 +155,21 @@ def _some_batches(problem: Problem) -> tuple[Region, ...]:
     return tuple(whole[batch] for batch in sorted(chosen))
 
 
-def _pieces(regions: Iterable[Region]) -> Iterable[Region]:
-    """The regions cut into bands small enough to compare at once."""
+def _pieces(regions: Iterable[Region], k: int) -> Iterable[Region]:
+    """The regions cut small enough that their D, and their A and B over k, fit in memory."""
     for region in regions:
-        if region.empty:
-            continue
-        width = region.column_end - region.column
-        height = max(_CHUNK // width, 1)
+        rows, columns = region.shape
+        width = max(min(columns, _OPERAND_CHUNK // max(k, 1)), 1)
+        height = max(min(rows, _OPERAND_CHUNK // max(k, 1), _CHUNK // width), 1)
         for row in range(region.row, region.row_end, height):
-            yield replace(region, row=row, row_end=min(row + height, region.row_end))
+            for column in range(region.column, region.column_end, width):
+                yield replace(
+                    region,
+                    row=row,
+                    row_end=min(row + height, region.row_end),
+                    column=column,
+                    column_end=min(column + width, region.column_end),
+                )
 
 
 def _compare_regions(
@@ -170,7 +179,7 @@ def _compare_regions(
     d = problem.matrix("d")
     worst, wrong, elements = 0.0, 0, 0
     first: tuple[Region, Comparison, Any] | None = None
-    for region in _pieces(regions):
+    for region in _pieces(regions, problem.k):
         bits = read_region(d, outcome.d, region, xp)
         untouched = None
         if outcome.background:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.plan import MmaSync
 from deepgemm_codegen.spec import GemmSpec
 
 if TYPE_CHECKING:
     import random
+
+    from deepgemm_codegen.plan import KernelPlan
 
 SIZES = (1, 2, 7, 8, 15, 16, 17, 40, 48, 63, 64, 77, 80, 100, 128, 255, 320, 384, 640, 768, 1000,
          1023, 1024, 2112, 2560, 4096, 4097, 7168, 8192, 14336, 28672, 50257)  # fmt: skip
@@ -39,3 +42,9 @@ def random_spec(rng: random.Random) -> GemmSpec:
             fields[name] = str(rng.choice((2, 4, 8)))
     fields["arch"] = arch.name
     return GemmSpec.from_fields(fields)
+
+
+def mma_body(plan: KernelPlan) -> MmaSync:
+    """The body of a plan of the mma.sync family."""
+    assert isinstance(plan.body, MmaSync)
+    return plan.body

@@ -9,6 +9,7 @@ import pytest
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.spec import GemmSpec
+from tests.decide.specs import mma_body
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
@@ -20,12 +21,12 @@ def plan_of(text: str, **facts: int) -> KernelPlan:
 
 
 def tile(plan: KernelPlan) -> tuple[int, int, int]:
-    return plan.body.tile_m, plan.body.tile_n, plan.body.tile_k
+    return mma_body(plan).tile_m, mma_body(plan).tile_n, mma_body(plan).tile_k
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_large_products_take_large_warp_tiles(arch: str) -> None:
-    body = plan_of(f"m=4096 n=4096 k=4096 layout=nt arch={arch}").body
+    body = mma_body(plan_of(f"m=4096 n=4096 k=4096 layout=nt arch={arch}"))
     assert sorted((body.tile_m, body.tile_n)) == [128, 256]
     assert (body.warp_m, body.warp_n) == (64, 64)
     assert body.tile_k in (32, 64)
@@ -35,10 +36,10 @@ def test_large_products_take_large_warp_tiles(arch: str) -> None:
 @pytest.mark.parametrize("m", [1, 2, 4, 8, 16])
 def test_decode_reads_memory_with_flat_tiles_and_many_bytes_in_flight(m: int) -> None:
     plan = plan_of(f"m={m} n=4096 k=4096 layout=nt arch=sm_90")
-    assert plan.body.tile_m == 16
-    assert plan.body.tile_k >= 64
+    assert mma_body(plan).tile_m == 16
+    assert mma_body(plan).tile_k >= 64
     assert plan.blocks.evaluate({}) >= 120
-    in_flight = (plan.body.stages - 1) * plan.body.stage_bytes * plan.body.min_blocks
+    in_flight = (mma_body(plan).stages - 1) * mma_body(plan).stage_bytes * mma_body(plan).min_blocks
     assert in_flight > 32_000  # 3,350 GB/s for 600 ns over 132 SMs is 15,000
 
 
@@ -59,7 +60,7 @@ def test_a_small_output_fills_the_multiprocessors_once() -> None:
     ],
 )
 def test_tiles_are_not_only_powers_of_two(text: str, wanted: int) -> None:
-    assert plan_of(text).body.tile_m == wanted
+    assert mma_body(plan_of(text)).tile_m == wanted
 
 
 def test_the_multiprocessor_count_moves_the_tile() -> None:
@@ -71,8 +72,8 @@ def test_the_multiprocessor_count_moves_the_tile() -> None:
 def test_tiny_products_get_tiny_kernels() -> None:
     plan = plan_of("m=1 n=1 k=1 arch=sm_90")
     assert tile(plan) == (16, 8, 16)
-    assert plan.body.stages == 2
-    assert plan.body.threads == 32
+    assert mma_body(plan).stages == 2
+    assert mma_body(plan).threads == 32
     assert plan.blocks.evaluate({}) == 1
     assert plan.schedule.raster_group == 1
 
@@ -80,23 +81,23 @@ def test_tiny_products_get_tiny_kernels() -> None:
 def test_p12_the_planner_drops_to_three_stages() -> None:
     fixed = "m=4096 n=4096 k=4096 tile_m=128 tile_n=128 tile_k=64"
     for arch in ("sm_86", "sm_89", "sm_120"):
-        body = plan_of(f"{fixed} arch={arch}").body
+        body = mma_body(plan_of(f"{fixed} arch={arch}"))
         assert body.stages <= 3
         assert body.shared_bytes <= 98304
-    assert plan_of(f"{fixed} arch=sm_80 stages=4").body.shared_bytes == 131072
+    assert mma_body(plan_of(f"{fixed} arch=sm_80 stages=4")).shared_bytes == 131072
 
 
 def test_p20_one_kernel_under_two_limits() -> None:
-    ample = plan_of("m=4096 n=4096 k=4096 layout=nt arch=sm_80").body
-    scarce = plan_of("m=4096 n=4096 k=4096 layout=nt arch=sm_89").body
+    ample = mma_body(plan_of("m=4096 n=4096 k=4096 layout=nt arch=sm_80"))
+    scarce = mma_body(plan_of("m=4096 n=4096 k=4096 layout=nt arch=sm_89"))
     assert ample.shared_bytes > 101376 >= scarce.shared_bytes
 
 
 def test_t15_every_column_has_a_warp() -> None:
     plan = plan_of("m=16 n=104 k=64 warps_n=12 arch=sm_80")
-    assert plan.body.warps_n == 12
-    assert plan.body.warp_n * 12 == plan.body.tile_n
-    assert plan.n.tiles * plan.body.tile_n >= 104
+    assert mma_body(plan).warps_n == 12
+    assert mma_body(plan).warp_n * 12 == mma_body(plan).tile_n
+    assert plan.n.tiles * mma_body(plan).tile_n >= 104
 
 
 def raster(plan: KernelPlan) -> list[tuple[int, int]]:
@@ -126,9 +127,9 @@ def test_o12_a_long_row_of_tiles_fits_the_grid() -> None:
 
 def test_a06_narrow_operands_are_not_copied_asynchronously() -> None:
     plan = plan_of("m=64 n=64 k=63 lda=63 align_a=2 align_b=2 arch=sm_80")
-    assert plan.body.a.mechanism == "registers"
-    assert plan.body.a.vector_bytes == 2
-    assert plan.body.stages == 2
+    assert mma_body(plan).a.mechanism == "registers"
+    assert mma_body(plan).a.vector_bytes == 2
+    assert mma_body(plan).stages == 2
 
 
 @pytest.mark.parametrize("text", ["m=1 n=64 k=64 lda=64", "m=64 n=1 k=64 ldb=1", "m=1 n=1 k=1"])
@@ -137,12 +138,12 @@ def test_a15_single_rows_and_columns_are_planned(text: str) -> None:
 
 
 def test_an_empty_sum_is_planned() -> None:
-    assert plan_of("m=100 n=100 k=0 arch=sm_80").body.stages == 2
+    assert mma_body(plan_of("m=100 n=100 k=0 arch=sm_80")).stages == 2
 
 
 def test_a_transposed_output_swaps_the_roles() -> None:
     plan = plan_of("m=4096 n=16 k=4096 layout=tn layout_d=t arch=sm_90")
-    assert plan.body.tile_m == 16
+    assert mma_body(plan).tile_m == 16
     assert plan.m.name == "N"
 
 

@@ -10,6 +10,7 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.spec import GemmSpec
+from tests.decide.specs import mma_body
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
@@ -51,14 +52,14 @@ def test_an_override_is_kept(name: str, value: int, arch: str) -> None:
     if (name, value, arch) == ("min_blocks", 32, "sm_89"):
         pytest.skip("sm_89 holds 24 blocks")
     plan = plan_of(f"{name}={value} arch={arch}")
-    owner = plan.schedule if name == "raster_group" else plan.body
+    owner = plan.schedule if name == "raster_group" else mma_body(plan)
     assert getattr(owner, name) == value
 
 
 def test_stages_move_the_tile() -> None:
     free, deep = plan_of("arch=sm_86 m=4096 n=4096"), plan_of("arch=sm_86 m=4096 n=4096 stages=8")
-    assert (free.body.stages, deep.body.stages) == (3, 8)
-    assert deep.body.stage_bytes < free.body.stage_bytes
+    assert (mma_body(free).stages, mma_body(deep).stages) == (3, 8)
+    assert mma_body(deep).stage_bytes < mma_body(free).stage_bytes
 
 
 SHARED = "bytes of shared memory a block (0 of them static)"
@@ -122,6 +123,10 @@ REFUSALS = {
         "m = 2147482624, n = 2147482624, batch = 2147482624: more tiles of D than the 2147483647"
         " blocks of a grid, whatever the tile; make two of them smaller"
     ),
+    "m=16 n=2147482624 raster_group=1000 tile_n=256": (
+        "raster_group = 1000 with tile_n = 256: 8388604000 blocks in a raster group;"
+        " the limit is 2147483647; the nearest legal raster_group is 256"
+    ),
     # R15, with the types that exist so far
     "arch=sm_75 dtype=bf16": (
         "dtype = bf16: sm_75 has no mma for it, only for fp16; give dtype fp16, or arch sm_80 or"
@@ -139,9 +144,9 @@ def test_a_refusal_names_limit_and_remedy(text: str) -> None:
 
 
 def test_the_nearest_legal_value_is_legal() -> None:
-    assert plan_of("arch=sm_86 tile_m=128 tile_n=128 tile_k=64 stages=3").body.stages == 3
-    assert plan_of("tile_m=256 tile_n=128 warps_m=2 warps_n=4").body.tile_n == 128
-    assert plan_of("warps_m=8 warps_n=2").body.warps_n == 2
-    assert plan_of("arch=sm_89 min_blocks=24").body.min_blocks == 24
+    assert mma_body(plan_of("arch=sm_86 tile_m=128 tile_n=128 tile_k=64 stages=3")).stages == 3
+    assert mma_body(plan_of("tile_m=256 tile_n=128 warps_m=2 warps_n=4")).tile_n == 128
+    assert mma_body(plan_of("warps_m=8 warps_n=2")).warps_n == 2
+    assert mma_body(plan_of("arch=sm_89 min_blocks=24")).min_blocks == 24
     assert plan_of("m=2147482624 n=32768").n.size == 32768
     assert plan_of("m=2147482624 n=4096 batch=8 layout_d=t").batch == 8

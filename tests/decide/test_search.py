@@ -21,7 +21,7 @@ from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.search import cost, search
 from deepgemm_codegen.spec import GemmSpec
 from tests.decide.brute import least_cost
-from tests.decide.specs import random_spec
+from tests.decide.specs import mma_body, random_spec
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
@@ -71,7 +71,7 @@ def test_pruning_never_drops_the_optimum_of_whole_products(count: int) -> None:
 
 
 def choice_of(plan: KernelPlan) -> Choice:
-    body = plan.body
+    body = mma_body(plan)
     return Choice(
         body.tile_m,
         body.tile_n,
@@ -90,7 +90,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:  # P13, P19, P20
     spec = random_spec(random.Random(seed))
     arch = load_arch(spec.arch)
     plan = decide(spec, arch).kernels[0]
-    body = plan.body
+    body = mma_body(plan)
     problem, machine = problem_of(spec, arch), machine_of(arch)
     assert list(violations(problem, machine, choice_of(plan))) == []
     assert body.shared_bytes <= arch.shared_per_block

@@ -159,6 +159,45 @@ def test_an_endless_loop_ends() -> None:
     assert [f.kind for f in report.findings] == ["timeout"]
 
 
+def test_lanes_may_wait_for_others_in_a_loop() -> None:
+    # The waiting loop stands before the code that ends it.
+    out = np.zeros(64, np.uint32)
+    body = """
+        ld.param.u64 %d1, [k_param_0];
+        mov.u32 %r1, %tid.x;
+        setp.ge.u32 %p1, %r1, 32;
+        @%p1 bra SIGNAL;
+    WAIT:
+        ld.acquire.gpu.global.u32 %r2, [%d1];
+        setp.eq.u32 %p2, %r2, 0;
+        @%p2 bra WAIT;
+        mad.wide.u32 %d2, %r1, 4, %d1;
+        st.global.u32 [%d2], %r2;
+        ret;
+    SIGNAL:
+        mov.u32 %r3, 5;
+        st.release.gpu.global.u32 [%d1], %r3;
+        ret;
+    """
+    buffer = GlobalBuffer("out", out, writable=True)
+    assert launch(entry(body, 1), [buffer], threads=64).findings == ()
+    assert (out[:32] == 5).all()
+
+
+def test_a_trap_ends_the_run() -> None:
+    report = launch(entry("mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 7; @%p1 trap; ret;"), [])
+    assert [(f.kind, f.actor.thread) for f in report.findings] == [("trap", 7)]
+    assert report.statistics.blocks == 0
+
+
+def test_a_block_larger_than_the_kernel_allows_is_refused() -> None:
+    text = entry("ret;").replace(")\n{", ")\n.maxntid 64, 1, 1\n{")
+    assert launch(text, [], threads=64).findings == ()
+    with pytest.raises(LaunchError) as caught:
+        launch(text, [], threads=96)
+    assert str(caught.value) == "96 threads in a block; k allows 64"
+
+
 def test_a_warp_barrier_waits_for_the_named_lanes() -> None:
     # The lower lanes arrive first and must wait; without the wait they would read 0.
     out = np.zeros(32, np.uint32)

@@ -30,11 +30,9 @@ _TYPES = ("u16", "s16", "u32", "s32", "u64", "s64")
 def _run(
     opcode: str, kind: str, inputs: list[Array], *, out: str | None = None, tail: str = ""
 ) -> Array:
-    bank = _BANK[int(kind[1:])]
     result = out or kind
     target = f"{_BANK[int(result[1:])]}40"
     sources = ", ".join(f"{_BANK[a.dtype.itemsize * 8]}{i + 1}" for i, a in enumerate(inputs))
-    del bank
     return execute(f"{opcode}.{kind} {target}, {sources}{tail};", inputs, target, _DTYPE[result])
 
 

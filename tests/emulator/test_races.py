@@ -100,6 +100,39 @@ def test_a_swizzle_broken_on_one_side_gives_wrong_numbers() -> None:
     assert wrong == len(xors)
 
 
+def test_a_dropped_source_size_reads_outside_or_takes_garbage() -> None:
+    case = CASES["gemm_f16_sm80"]
+    text = case.text()
+    pattern = r"(cp\.async\.cg\.shared\.global \[%r\d+\], \[%rd\d+\], 16), %r\d+;"
+    found = list(re.finditer(pattern, text))
+    assert len(found) == 12
+    told = 0
+    for match in found:
+        mutant = text[: match.start()] + match[1] + ";" + text[match.end() :]
+        # The last slice ends within a copy, and NaN follows; which copy depends on its number.
+        for k in (20, 52, 84, 116, 148):
+            problem, report = case.run(mutant, m=40, n=40, k=k, pad=4)
+            if report.findings or not np.array_equal(problem.d, problem.want):
+                told += 1
+                break
+    assert told == len(found)
+
+
+def test_a_dropped_store_predicate_writes_outside() -> None:
+    case = CASES["gemm_f16_sm80"]
+    text = case.text()
+    start = text.rindex("mma.sync")
+    tail = text[start:]
+    stores = list(re.finditer(r"@%p\d+ bra", tail))
+    assert stores
+    kinds = set()
+    for match in stores:
+        mutant = text[:start] + tail[: match.start()] + tail[match.end() + 1 :].split(";", 1)[1]
+        _, report = case.run(mutant, m=33, n=31, k=64)
+        kinds |= {f.kind for f in report.findings}
+    assert "out-of-bounds-write" in kinds
+
+
 def test_a_finding_names_both_sides_and_the_source_lines() -> None:
     case = CASES["gemm_f16_sm80"]
     _, report = case.run(_edit(case.text(), _BARRIER, 0, ""), max_findings=1)

@@ -10,17 +10,21 @@ import numpy as np
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import Choice, assemble, decide
+from deepgemm_codegen.harness.blocks import regions_of
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
-from deepgemm_codegen.harness.memory import read_region
+from deepgemm_codegen.harness.memory import read_region, stray_writes
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import compile_ptx
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.verdict import Verdict
     from deepgemm_codegen.plan import KernelPlan
@@ -40,9 +44,16 @@ def plan_of(text: str, choice: Choice | None = SMALL) -> KernelPlan:
     return program.kernels[0]
 
 
+FAULTS: list[Callable[[KernelPlan, str], str]] = []
+"""Changes made to every generated text, by tests that plant faults; usually empty."""
+
+
 def source_of(plan: KernelPlan) -> str:
-    """The generated text."""
-    return render_kernel(plan)
+    """The generated text, with the faults that a test has planted."""
+    source = render_kernel(plan)
+    for fault in FAULTS:
+        source = fault(plan, source)
+    return source
 
 
 @lru_cache(maxsize=256)
@@ -62,6 +73,13 @@ def verdict_of(text: str, choice: Choice | None = SMALL, effort: float = 0.5) ->
     return judge(device_of(plan), plan, effort=effort)
 
 
+def assert_right(text: str, choice: Choice | None = SMALL, effort: float = 0.5) -> Verdict:
+    """Judges and demands a pass; the failure shows the whole verdict."""
+    verdict = verdict_of(text, choice, effort)
+    assert verdict.passed, "\n".join(format_verdict(verdict))
+    return verdict
+
+
 def values(source: float | list[list[float]] | Values) -> Values:
     """A generator from a number, from rows, or itself."""
     if isinstance(source, int | float):
@@ -76,25 +94,33 @@ class Launched:
     """What a literal launch gave.
 
     Attributes:
-        d: float64 values of D, shape (batch, m, n).
+        d: float64 values of D, one array a batch or a block.
         bits: the same as bits.
-        faults: what the emulator found, and writes outside D.
     """
 
-    d: Any
-    bits: Any
-    faults: tuple[str, ...]
+    d: list[Any]
+    bits: list[Any]
 
 
-def launch(plan: KernelPlan, problem: Problem | None = None, **operands: Any) -> Launched:
-    """Runs a whole grid with literal operands.
+def launch(
+    plan: KernelPlan,
+    problem: Problem | None = None,
+    *,
+    blocks: tuple[int, ...] | None = None,
+    **operands: Any,
+) -> Launched:
+    """Runs a grid, or some of its blocks, with literal operands; any fault fails the test.
 
     An operand is a number, a list of rows (indices wrap round), or a generator; one that is left
-    out is passed as a null pointer.
+    out is passed as a null pointer. Of some blocks, D is what each of them wrote.
     """
     problem = problem or bind(plan)
     inputs = Inputs("literal", {name: values(source) for name, source in operands.items()})
-    outcome = device_of(plan).launch(problem, inputs, None)
+    outcome = device_of(plan).launch(problem, inputs, blocks)
+    assert outcome.faults == ()
     matrix = problem.matrix("d")
-    bits = np.stack([read_region(matrix, outcome.d, region, np) for region in problem.whole])
-    return Launched(decode(bits, matrix.dtype, np), bits, outcome.faults)
+    regions = regions_of(problem, blocks)
+    ran = None if blocks is None else regions
+    assert stray_writes(matrix, outcome.d, ran, np, outcome.background) == []
+    bits = [read_region(matrix, outcome.d, region, np) for region in regions]
+    return Launched([decode(each, matrix.dtype, np) for each in bits], bits)

@@ -77,7 +77,9 @@ MUTANTS = {
     "barrier removed, register copies": Mutant("odd", BARRIER, "", which=-2, seen="race"),
     "slab barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=-1, seen="race"),
     "slab reuse barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=0, seen="race"),
-    "wait loosened by one": Mutant("tails", r"cp_async_wait<STAGES - 2>", "cp_async_wait<STAGES - 1>"),
+    "wait loosened by one": Mutant(
+        "tails", r"cp_async_wait<STAGES - 2>", "cp_async_wait<STAGES - 1>"
+    ),
     "waits removed": Mutant("batch", r"cp_async_wait<STAGES - 2>\(\);", ""),
     "prologue commits nothing": Mutant("tails", r"cp_async_commit\(\);", "", which=0),
     "slot overwritten too early": Mutant(
@@ -85,7 +87,8 @@ MUTANTS = {
     ),
     # -- the shared-memory layout --
     "swizzle broken where a is read": Mutant(
-        "batch", r"tile_offset<A_SWIZZLE, A_PANEL_BYTES>\(warp_m \* WARP_M \+ lane % 16,",
+        "batch",
+        r"tile_offset<A_SWIZZLE, A_PANEL_BYTES>\(warp_m \* WARP_M \+ lane % 16,",
         "tile_offset<A_SWIZZLE, A_PANEL_BYTES>((warp_m * WARP_M + lane % 16) ^ 1,",
     ),
     "swizzle broken where b is written": Mutant(
@@ -101,8 +104,10 @@ MUTANTS = {
     ),
     # -- k --
     "last slice skipped": Mutant(
-        "tails", r"(for \(int slice = 0; slice < SLICES)(; \+\+slice\) \{\n\s+(?:cp|const))",
-        r"\1 - 1\2", seen="left out",
+        "tails",
+        r"(for \(int slice = 0; slice < SLICES)(; \+\+slice\) \{\n\s+(?:cp|const))",
+        r"\1 - 1\2",
+        seen="left out",
     ),
     "k not filled with zeros, a": Mutant(
         "tails", r"row < M \? K - column : 0", "row < M ? 8 : 0", seen="NaN"
@@ -110,7 +115,9 @@ MUTANTS = {
     "k not filled with zeros, registers": Mutant(
         "odd", r"row < K \? N - column : 0", "N - column", seen="out-of-bounds-read"
     ),
-    "one product less": Mutant("tails", r"row < M \? K - column : 0", "row < M ? K - 1 - column : 0"),
+    "one product less": Mutant(
+        "tails", r"row < M \? K - column : 0", "row < M ? K - 1 - column : 0"
+    ),
     # -- boundaries --
     "rows of a unguarded": Mutant(
         "tails", r"row < M \? K - column : 0", "K - column", seen="out-of-bounds-read"
@@ -119,15 +126,18 @@ MUTANTS = {
     "store beyond m": Mutant(
         "tails", r"row >= M \|\| column >= N", "column >= N", seen="out-of-bounds-write"
     ),
-    "last row not stored": Mutant("tails", r"row >= M \|\|", "row >= M - 1 ||", seen="boundary in m"),
-    "last column not stored": Mutant("odd", r"column >= N\)", "column >= N - 1)", seen="boundary in n"),
+    "last row not stored": Mutant(
+        "tails", r"row >= M \|\|", "row >= M - 1 ||", seen="boundary in m"
+    ),
+    "last column not stored": Mutant(
+        "odd", r"column >= N\)", "column >= N - 1)", seen="boundary in n"
+    ),
     "ragged raster group": Mutant(
-        "raster", r"min\(static_cast<int>\(RASTER_GROUP\), TILES_M - group \* RASTER_GROUP\)",
+        "raster",
+        r"min\(static_cast<int>\(RASTER_GROUP\), TILES_M - group \* RASTER_GROUP\)",
         "static_cast<int>(RASTER_GROUP)",
     ),
-    "batch stride of one row less": Mutant(
-        "batch", r"(a \+= [^;]*?)\bM\b", r"\1(M - 1)"
-    ),
+    "batch stride of one row less": Mutant("batch", r"(a \+= [^;]*?)\bM\b", r"\1(M - 1)"),
     "c read with d's stride": Mutant("tails", r"row \* LDC \+ column", "row * LDD + column"),
     "d written with c's stride": Mutant("tails", r"row \* LDD \+ column", "row * LDC + column"),
     # -- alpha, beta, epilogue --
@@ -136,7 +146,9 @@ MUTANTS = {
     "c read at beta 0": Mutant("tails", r"if \(beta != 0\.0f\)", "if (true)", seen="NaN"),
     "a and b read at alpha 0": Mutant("tails", r"if \(alpha != 0\.0f\)", "if (true)"),
     "bias not scaled alone": Mutant(
-        "tails", r"add_bias\(value\[v\], ([^;]*)\);", r"add_bias(value[v], alpha * (\1));",
+        "tails",
+        r"add_bias\(value\[v\], ([^;]*)\);",
+        r"add_bias(value[v], alpha * (\1));",
         seen="scaled by alpha",
     ),
     "bias left out": Mutant("tails", r"__fadd_rn\(x, bias\)", "x", seen="left out"),
@@ -145,7 +157,7 @@ MUTANTS = {
     "relu left out": Mutant("tails", r"x < 0\.0f \? 0\.0f : x", "x", seen="relu was left out"),
     # -- the architecture's own paths --
     "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

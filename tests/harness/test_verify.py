@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 
 from deepgemm_codegen.decide import Choice
-from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.harness import format_verdict, verify
+from deepgemm_codegen.errors import EnvironmentLackError, InputError
+from deepgemm_codegen.harness import as_json, format_verdict, verify
 from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.reference import ReferenceDevice
@@ -211,11 +212,20 @@ def test_the_smallest_kernel_passes_and_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", [name for name in GOLDEN if not GOLDEN[name].tensor_maps])
 def test_the_golden_plans_pass(name: Any) -> None:
     plan = GOLDEN[name]
     verdict = verify(plan, ptx=lambda: compiled(source_of(plan), plan.target), effort=0.3)
     assert verdict.passed, "\n".join(format_verdict(verdict))
+
+
+def test_the_emulator_says_that_it_runs_no_tma() -> None:
+    plan = next(plan for plan in GOLDEN.values() if plan.tensor_maps)
+    with pytest.raises(EnvironmentLackError) as raised:
+        verify(plan, ptx="", on="emulator")
+    assert str(raised.value) == (
+        f"{plan.name} loads by TMA, which the emulator does not run; verify it on a GPU"
+    )
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
@@ -291,7 +301,12 @@ def test_a_failure_reads_from_the_line_to_the_cause() -> None:
         faults=("out-of-bounds-read: somewhere\n  PTX line 3",),
         hints=("a boundary in m",),
     )
-    assert format_verdict(Verdict("gemm", "emulator", (check,), 2, 2, ("slow",))) == [
+    verdict = Verdict("gemm", "emulator", (check,), 2, 2, ("slow",))
+    assert verdict.exit_code == 1
+    read = json.loads(json.dumps(as_json(verdict), allow_nan=False))
+    assert read["passed"] is False
+    assert read["checks"][0]["difference"]["got"] == "nan"
+    assert format_verdict(verdict) == [
         "FAIL  gemm  emulator  exact FAILED, all 2 blocks, 1 input set",
         "  exact (m=65 n=64 k=64 alpha=1):",
         "    64 of 4160 elements are wrong; the first:",

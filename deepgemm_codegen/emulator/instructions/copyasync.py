@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.instructions.several import guard_masks
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT
 from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
@@ -174,7 +175,7 @@ class _Pending:
 @runtime
 def copy_async(context: Context, copies: _Copies, mask: Array | None) -> None:
     """Issue a batch of copies."""
-    count, lanes, width = copies.sites.size, context.lanes, copies.width
+    count, width = copies.sites.size, copies.width
     source = context.banks["d"][copies.sources].view(np.int64) + copies.source_offsets[:, None]
     target = context.banks[copies.target_bank][copies.targets].astype(np.int64)
     target += copies.target_offsets[:, None]
@@ -188,14 +189,8 @@ def copy_async(context: Context, copies: _Copies, mask: Array | None) -> None:
     base = context.cache[key, "base"]
     source, target = source.reshape(-1), target.reshape(-1)
     sizes = _sizes(context, copies)
-    if mask is not None or any(copies.guards):
-        active = np.ones((count, lanes), bool)
-        for i, guard in enumerate(copies.guards):
-            if guard is not None:
-                row = context.banks["p"][guard[0]]
-                active[i] = ~row if guard[1] else row
-        if mask is not None:
-            active &= mask
+    active = guard_masks(context, copies.guards, mask)
+    if active is not None:
         where = np.flatnonzero(active)
         if not where.size:
             return

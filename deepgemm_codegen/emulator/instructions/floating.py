@@ -36,7 +36,7 @@ def _finish(emitter: Emitter, words: set[str], out: str, value: str) -> None:
     emitter.copy(out, value)
 
 
-@semantics("add", "sub", "mul", types=_F32)
+@semantics("add", "sub", "mul", types=_F32, operands=3)
 def _simple(emitter: Emitter, ins: Instruction) -> None:
     words = emitter.modifiers(ins, {"rn", "ftz", "sat"})
     out, (a, b) = _operands(emitter, ins, words)
@@ -48,7 +48,7 @@ def _simple(emitter: Emitter, ins: Instruction) -> None:
     _finish(emitter, words, out, f"canonical_nan({function}({a}, {b}))")
 
 
-@semantics("div", types=_F32)
+@semantics("div", types=_F32, operands=3)
 def _div(emitter: Emitter, ins: Instruction) -> None:
     """Exact for ``.rn``; ``.full`` and ``.approx`` are rounded correctly here, 2 ulp on a GPU."""
     words = emitter.modifiers(ins, {"rn", "full", "approx", "ftz"})
@@ -56,7 +56,7 @@ def _div(emitter: Emitter, ins: Instruction) -> None:
     _finish(emitter, words, out, f"canonical_nan(divide({a}, {b}))")
 
 
-@semantics("fma", "mad", types=_F32)
+@semantics("fma", "mad", types=_F32, operands=4)
 def _fma(emitter: Emitter, ins: Instruction) -> None:
     words = emitter.modifiers(ins, {"rn", "ftz", "sat"})
     out, (a, b, c) = _operands(emitter, ins, words)
@@ -74,18 +74,17 @@ def _extreme(emitter: Emitter, ins: Instruction) -> None:
     _finish(emitter, words - {"ftz"}, out, value)
 
 
-@semantics("neg", "abs", types=_F32)
+@semantics("neg", "abs", types=_F32, operands=2)
 def _sign(emitter: Emitter, ins: Instruction) -> None:
     """The sign bit alone, NaN included."""
-    words = emitter.modifiers(ins, set())
+    emitter.modifiers(ins, set())
     source = emitter.source(ins.operands[1], "u32", ins)
     out = emitter.target(ins.operands[0], "u32", ins)
     mask = emitter.constant("u32", 0x80000000 if ins.opcode[0] == "neg" else 0x7FFFFFFF)
-    del words
     emitter.ufunc("bitwise_xor" if ins.opcode[0] == "neg" else "bitwise_and", out, source, mask)
 
 
-@semantics("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", types=_F32)
+@semantics("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", types=_F32, operands=2)
 def _unary(emitter: Emitter, ins: Instruction) -> None:
     words = emitter.modifiers(ins, {"approx", "rn", "ftz"})
     out, (a,) = _operands(emitter, ins, words)

@@ -25,7 +25,7 @@ def _sources(emitter: Emitter, ins: Instruction, code: str) -> list[str]:
     return [emitter.source(o, code, ins) for o in ins.operands[1:]]
 
 
-@semantics("add", "sub", "min", "max", types=_INTEGERS)
+@semantics("add", "sub", "min", "max", types=_INTEGERS, operands=3)
 def _simple(emitter: Emitter, ins: Instruction) -> None:
     emitter.modifiers(ins, set())
     code = code_of(ins.opcode[-1])
@@ -36,7 +36,7 @@ def _simple(emitter: Emitter, ins: Instruction) -> None:
     )
 
 
-@semantics("and", "or", "xor", types=_BITS)
+@semantics("and", "or", "xor", types=_BITS, operands=3)
 def _logic(emitter: Emitter, ins: Instruction) -> None:
     emitter.modifiers(ins, set())
     code = code_of(ins.opcode[-1])
@@ -47,21 +47,21 @@ def _logic(emitter: Emitter, ins: Instruction) -> None:
     )
 
 
-@semantics("not", types=_BITS)
+@semantics("not", types=_BITS, operands=2)
 def _not(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     out = emitter.target(ins.operands[0], code, ins)
     emitter.ufunc("invert", out, *_sources(emitter, ins, code))
 
 
-@semantics("cnot", types=_BITS)
+@semantics("cnot", types=_BITS, operands=2)
 def _cnot(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     (value,) = _sources(emitter, ins, code)
     emitter.copy(emitter.target(ins.operands[0], code, ins), f"({value} == 0)")
 
 
-@semantics("neg", "abs", types=("s16", "s32", "s64"))
+@semantics("neg", "abs", types=("s16", "s32", "s64"), operands=2)
 def _sign(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     function = "negative" if ins.opcode[0] == "neg" else "absolute"
@@ -69,7 +69,7 @@ def _sign(emitter: Emitter, ins: Instruction) -> None:
     emitter.ufunc(function, out, *_sources(emitter, ins, code))
 
 
-@semantics("shl", "shr", types=(*_BITS, *_INTEGERS))
+@semantics("shl", "shr", types=(*_BITS, *_INTEGERS), operands=3)
 def _shift(emitter: Emitter, ins: Instruction) -> None:
     """Amounts above the width act as the width, in PTX and in numpy alike."""
     code = code_of(ins.opcode[-1])
@@ -84,7 +84,7 @@ def _shift(emitter: Emitter, ins: Instruction) -> None:
     emitter.ufunc("left_shift" if ins.opcode[0] == "shl" else "right_shift", out, value, amount)
 
 
-@semantics("mul", types=_INTEGERS)
+@semantics("mul", types=_INTEGERS, operands=3)
 def _mul(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     words = emitter.modifiers(ins, {"lo", "wide", "hi"})
@@ -103,7 +103,7 @@ def _mul(emitter: Emitter, ins: Instruction) -> None:
         raise emitter.fail(ins, "lo, hi or wide was expected")
 
 
-@semantics("mad", types=_INTEGERS)
+@semantics("mad", types=_INTEGERS, operands=4)
 def _mad(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     words = emitter.modifiers(ins, {"lo", "wide", "hi"})
@@ -120,7 +120,7 @@ def _mad(emitter: Emitter, ins: Instruction) -> None:
     emitter.ufunc("add", out, scratch, c)
 
 
-@semantics("div", "rem", types=_INTEGERS)
+@semantics("div", "rem", types=_INTEGERS, operands=3)
 def _division(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     a, b = _sources(emitter, ins, code)
@@ -128,7 +128,7 @@ def _division(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"integer_{ins.opcode[0]}({a}, {b})")
 
 
-@semantics("bfe", types=("u32", "s32", "u64", "s64"))
+@semantics("bfe", types=("u32", "s32", "u64", "s64"), operands=4)
 def _bfe(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     value = emitter.source(ins.operands[1], code, ins)
@@ -137,7 +137,7 @@ def _bfe(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"extract_bits({value}, {start}, {length})")
 
 
-@semantics("bfi", types=("b32", "b64"))
+@semantics("bfi", types=("b32", "b64"), operands=5)
 def _bfi(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     low, high = (emitter.source(o, code, ins) for o in ins.operands[1:3])
@@ -146,7 +146,7 @@ def _bfi(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"insert_bits({low}, {high}, {start}, {length})")
 
 
-@semantics("lop3", types=("b32",))
+@semantics("lop3", types=("b32",), operands=5)
 def _lop3(emitter: Emitter, ins: Instruction) -> None:
     a, b, c = (emitter.source(o, "u32", ins) for o in ins.operands[1:4])
     table = emitter.literal(ins.operands[4], "u32", ins)  # type: ignore[arg-type]
@@ -154,14 +154,14 @@ def _lop3(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"truth_table({a}, {b}, {c}, {table})")
 
 
-@semantics("prmt", types=("b32",))
+@semantics("prmt", types=("b32",), operands=4)
 def _prmt(emitter: Emitter, ins: Instruction) -> None:
     a, b, selector = _sources(emitter, ins, "u32")
     out = emitter.target(ins.operands[0], "u32", ins)
     emitter.copy(out, f"permute_bytes({a}, {b}, {selector})")
 
 
-@semantics("shf", types=("b32",))
+@semantics("shf", types=("b32",), operands=4)
 def _shf(emitter: Emitter, ins: Instruction) -> None:
     words = emitter.modifiers(ins, {"l", "r", "clamp", "wrap"})
     a, b, amount = _sources(emitter, ins, "u32")
@@ -169,7 +169,7 @@ def _shf(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"funnel({a}, {b}, {amount}, {'l' in words}, {'clamp' in words})")
 
 
-@semantics("popc", "clz", types=("b32", "b64"))
+@semantics("popc", "clz", types=("b32", "b64"), operands=2)
 def _count(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     value = emitter.source(ins.operands[1], code, ins)
@@ -177,7 +177,7 @@ def _count(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"count_{ins.opcode[0]}({value})")
 
 
-@semantics("brev", types=("b32",))
+@semantics("brev", types=("b32",), operands=2)
 def _brev(emitter: Emitter, ins: Instruction) -> None:
     value = emitter.source(ins.operands[1], "u32", ins)
     emitter.copy(emitter.target(ins.operands[0], "u32", ins), f"reverse_bits({value})")

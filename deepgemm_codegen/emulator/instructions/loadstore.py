@@ -10,6 +10,7 @@ import numpy as np
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
+from deepgemm_codegen.emulator.instructions import several
 from deepgemm_codegen.emulator.instructions.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import Effects, runtime, semantics
@@ -25,7 +26,24 @@ _SPACES = frozenset({"global", "shared", "shared::cta", "local"})
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 # Hints of caching and ordering; on one block at a time in lock step they change nothing.
 _HINTS = frozenset(
-    {"nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "relaxed", "weak", "cta", "gpu"}
+    {
+        "acquire",
+        "release",
+        "cluster",
+        "nc",
+        "ca",
+        "cg",
+        "cs",
+        "lu",
+        "cv",
+        "wb",
+        "wt",
+        "volatile",
+        "relaxed",
+        "weak",
+        "cta",
+        "gpu",
+    }
     | {
         "sys",
         "L2::cache_hint",
@@ -70,6 +88,11 @@ def _space(ins: Instruction) -> str:
     return "generic"
 
 
+def _batch_key(ins: Instruction) -> tuple[str, ...] | None:
+    """Loads and stores of one kind may share a call; local and generic ones go alone."""
+    return ins.opcode if _space(ins) in ("global", "shared") else None
+
+
 def _effects(mode: str) -> Any:
     def effects(ins: Instruction) -> Effects:
         space = _space(ins)
@@ -108,7 +131,28 @@ def _address(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tupl
     return emitter.source(base, f"u{bits}", ins), operand.offset
 
 
-@semantics("ld", "ldu", effects=_effects("read"), shared_width=_shared_width)
+def _emit_loads(emitter: Emitter, loads: list[Instruction]) -> None:
+    if not several.emit(emitter, loads, _space(loads[0]), _vector(loads[0]), store=False):
+        for ins in loads:
+            emitter.begin(ins)
+            _ld(emitter, ins)
+
+
+def _emit_stores(emitter: Emitter, stores: list[Instruction]) -> None:
+    if not several.emit(emitter, stores, _space(stores[0]), _vector(stores[0]), store=True):
+        for ins in stores:
+            emitter.begin(ins)
+            _st(emitter, ins)
+
+
+@semantics(
+    "ld",
+    "ldu",
+    effects=_effects("read"),
+    batch=_batch_key,
+    emit_batch=_emit_loads,
+    shared_width=_shared_width,
+)
 def _ld(emitter: Emitter, ins: Instruction) -> None:
     space, count, width = _check(emitter, ins)
     kind = ins.opcode[-1]
@@ -130,7 +174,16 @@ def _ld(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"load_{space}({site}, {address}, ({', '.join(outs)},), {emitter.mask})")
 
 
-@semantics("st", destinations=0, effects=_effects("write"), shared_width=_shared_width)
+@semantics(
+    "st",
+    destinations=0,
+    effects=_effects("store"),
+    batch=_batch_key,
+    emit_batch=_emit_stores,
+    order=3,
+    ordered=True,
+    shared_width=_shared_width,
+)
 def _st(emitter: Emitter, ins: Instruction) -> None:
     space, count, width = _check(emitter, ins)
     operand = ins.operands[1]

@@ -28,7 +28,7 @@ def unsigned(code: str) -> str:
     return "pred" if code == "pred" else "u" + code[1:]
 
 
-@semantics("mov")
+@semantics("mov", operands=2)
 def _mov(emitter: Emitter, ins: Instruction) -> None:
     emitter.modifiers(ins, set())
     target, source = ins.operands
@@ -78,7 +78,7 @@ def _pack(
     emitter.copy(emitter.target(target, f"u{code[1:]}", ins), whole)
 
 
-@semantics("cvta")
+@semantics("cvta", operands=2)
 def _cvta(emitter: Emitter, ins: Instruction) -> None:
     """Global addresses are their own generic address; shared and local ones get a window."""
     words = set(ins.opcode[1:-1])

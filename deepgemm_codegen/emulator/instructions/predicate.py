@@ -83,7 +83,7 @@ def _compare(
         raise emitter.fail(ins, f"unknown comparison {compare}")
 
 
-@semantics("selp")
+@semantics("selp", operands=4)
 def _selp(emitter: Emitter, ins: Instruction) -> None:
     emitter.modifiers(ins, set())
     code = code_of(ins.opcode[-1])
@@ -92,14 +92,14 @@ def _selp(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(emitter.target(ins.operands[0], code, ins), f"where({predicate}, {a}, {b})")
 
 
-@semantics("and", "or", "xor", types=("pred",))
+@semantics("and", "or", "xor", types=("pred",), operands=3)
 def _logic(emitter: Emitter, ins: Instruction) -> None:
     a, b = (emitter.source(o, "pred", ins) for o in ins.operands[1:3])
     out = emitter.target(ins.operands[0], "pred", ins)
     emitter.ufunc(f"logical_{ins.opcode[0]}", out, a, b)
 
 
-@semantics("not", types=("pred",))
+@semantics("not", types=("pred",), operands=2)
 def _not(emitter: Emitter, ins: Instruction) -> None:
     out = emitter.target(ins.operands[0], "pred", ins)
     emitter.ufunc("logical_not", out, emitter.source(ins.operands[1], "pred", ins))

@@ -1,0 +1,164 @@
+"""Cases of kind alpha_beta_nan: who reads what at which scalar, and where NaN and zeros go."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from deepgemm_codegen.harness.inputs import Constant, OneNan, SmallIntegers
+from deepgemm_codegen.harness.problem import bind
+from tests.cases import planted as faults
+from tests.cases.planted import planted
+from tests.harness.support import NAN, assert_right, launch, plan_of
+
+NUMBERS = [[float(i) for i in range(64)]]
+
+
+def product(m: int, n: int, k: int) -> Any:
+    """What `SmallIntegers` of seeds 1 and 2 give."""
+    rows, columns, along = np.arange(m), np.arange(n), np.arange(k)
+    a = SmallIntegers(1, 3).at(0, rows[:, None], along[None, :], np)
+    b = SmallIntegers(2, 3).at(0, along[:, None], columns[None, :], np)
+    return (a @ b).astype(np.float64)
+
+
+INTEGERS: dict[str, Any] = {"a": SmallIntegers(1, 3), "b": SmallIntegers(2, 3)}
+
+
+@planted(faults.C_ALWAYS_READ)
+def test_b01_beta_zero_does_not_read_c() -> None:
+    """NaN, infinity, and a null pointer for C. Fault seen: C read whatever beta is."""
+    plan = plan_of("m=128 n=128 k=128 dtype_c=fp16")
+    unread: list[dict[str, Any]] = [{"c": NAN}, {"c": float("inf")}, {}]
+    for c in unread:
+        assert (launch(plan, **INTEGERS, **c).d[0] == product(128, 128, 128)).all()
+
+
+@planted(faults.C_ALWAYS_READ)
+def test_b02_nor_do_tail_tiles() -> None:
+    """Fault seen: C read whatever beta is."""
+    plan = plan_of("m=65 n=67 k=33 dtype_c=fp16")
+    assert (launch(plan, **INTEGERS, c=NAN).d[0] == product(65, 67, 33)).all()
+
+
+@planted(faults.C_ALWAYS_READ)
+def test_b04_nor_does_any_type_or_layout() -> None:
+    """Fault seen: C read whatever beta is."""
+    types = ("fp16 dtype_c=fp16", "bf16 dtype_c=fp32 dtype_d=fp32")
+    layouts = ("nn", "nt", "tn", "tt")
+    for dtype, layout, (m, n) in itertools.product(types, layouts, ((64, 64), (65, 67))):
+        plan = plan_of(f"m={m} n={n} k=32 dtype={dtype} layout={layout}")
+        assert (launch(plan, **INTEGERS, c=NAN).d[0] == product(m, n, 32)).all()
+
+
+@planted(faults.text(r"if \(alpha != 0\.0f\)", "if (true)"))
+def test_b05_alpha_zero_reads_neither_a_nor_b() -> None:
+    """Fault seen: A and B read whatever alpha is."""
+    plan = plan_of("m=64 n=64 k=64 dtype_c=fp16")
+    halves = launch(plan, bind(plan, alpha=0.0, beta=0.5), a=NAN, b=1, c=2)
+    assert (halves.d[0] == 1.0).all()
+    zeros = launch(plan, bind(plan, alpha=0.0, beta=0.0), a=NAN, b=1, c=2)
+    assert (zeros.d[0] == 0.0).all()
+    nobody = launch(plan, bind(plan, alpha=0.0, beta=0.0))
+    assert (nobody.d[0] == 0.0).all()
+
+
+@planted(faults.text(r"add_bias\(value\[v\], ([^;]*)\);", r"add_bias(value[v], alpha * (\1));"))
+def test_b06_alpha_does_not_scale_the_bias() -> None:
+    """Fault seen: the bias times alpha."""
+    plan = plan_of("m=1 n=1 k=4 epilogue=bias")
+    assert launch(plan, bind(plan, alpha=0.5), a=1, b=1, bias0=10).d[0].tolist() == [[12.0]]
+
+
+@planted(
+    faults.text(r"__fmul_rn\(alpha, value\[v\]\)", "__fmul_rn(alpha, fminf(value[v], 65504.0f))")
+)
+def test_b08_products_beyond_fp16() -> None:
+    """Fault seen: sums clamped to fp16's range before alpha."""
+    wide = plan_of("m=8 n=8 k=8 dtype_d=fp32")
+    assert (launch(wide, a=300, b=300).d[0] == 720000.0).all()
+    narrow = plan_of("m=8 n=8 k=8")
+    found = launch(narrow, bind(narrow, alpha=0.01), a=300, b=300)
+    assert (found.d[0] == 7200.0).all()
+    assert (launch(narrow, a=300, b=300).d[0] == np.inf).all()
+
+
+@planted(faults.text(r"x < 0\.0f \? 0\.0f : x", "fmaxf(x, 0.0f)"))
+def test_b09_relu_lets_nan_through() -> None:
+    """Fault seen: relu as a maximum."""
+    plan = plan_of("m=64 n=64 k=32 epilogue=relu")
+    d = launch(plan, a=OneNan(Constant(-1.0), 5), b=1).d[0]
+    assert np.isnan(d[5]).all()
+    assert (np.delete(d, 5, axis=0) == 0).all()
+
+
+@planted(faults.text(r"x < 0\.0f \? 0\.0f : x", "x < 0.0f ? 0.0f : x + 1.0f"))
+def test_b10_relu_of_minus_zero() -> None:
+    """Plus and minus zero are equal. Fault seen: another relu."""
+    plan = plan_of("m=8 n=8 k=1 epilogue=relu")
+    assert (launch(plan, a=-0.0, b=1).d[0] == 0).all()
+    assert (launch(plan, bind(plan, alpha=-1.0), a=-0.0, b=1).d[0] == 0).all()
+
+
+@planted(faults.text(r"x < 0\.0f \? 0\.0f : x", "x"))
+def test_b12_relu_on_turing_equals_ampere() -> None:
+    """Fault seen: relu left out."""
+    for arch in ("sm_75", "sm_80"):
+        plan = plan_of(f"m=64 n=64 k=64 epilogue=relu arch={arch}")
+        d = launch(plan, **INTEGERS).d[0]
+        assert (d == np.maximum(product(64, 64, 64), 0)).all()
+
+
+@planted(
+    faults.text(
+        r"__fmul_rn\(alpha, value\[v\]\)",
+        "(fabsf(value[v]) < 1.17549435e-38f ? 0.0f : value[v])",
+    )
+)
+def test_b13_subnormal_results_in_fp32() -> None:
+    """Our own build does not flush them. Fault seen: a flush to zero before alpha."""
+    plan = plan_of("m=8 n=8 k=1 dtype=bf16 dtype_d=fp32")
+    d = launch(plan, a=1e-20, b=1e-20).d[0]
+    exact = float(ml_dtypes.bfloat16(1e-20)) ** 2
+    assert (np.abs(d - exact) <= 2.0**-149).all()
+
+
+@planted(
+    faults.text(
+        r"__fmul_rn\(alpha, value\[v\]\)", "(fabsf(value[v]) < 6.1035156e-5f ? 0.0f : value[v])"
+    )
+)
+def test_b14_the_smallest_fp16_survives() -> None:
+    """Fault seen: a flush of what is subnormal in fp16."""
+    plan = plan_of("m=8 n=8 k=1")
+    assert (launch(plan, a=2.0**-24, b=1).d[0] == 2.0**-24).all()
+
+
+@planted(faults.text(r"bias0\[(column \+ v|row)\]", r"bias0[(\1) / 2]"))
+def test_b17_a_column_bias_of_a_column_major_d() -> None:
+    """The bias holds n elements, and reading beyond is a fault. Fault seen: another index."""
+    plan = plan_of("m=5 n=7 k=16 layout_d=t epilogue=bias")
+    assert bind(plan).matrix("bias0").elements == 7
+    d = launch(plan, a=0, b=1, bias0=NUMBERS).d[0]
+    assert d.tolist() == [[0, 1, 2, 3, 4, 5, 6]] * 5
+
+
+@planted(faults.text(r"bias0\[column \+ v\]", "bias0[row]"))
+def test_b18_a_column_bias_of_a_square_d() -> None:
+    """Fault seen: the bias along rows."""
+    d = launch(plan_of("m=64 n=64 k=16 epilogue=bias"), a=0, b=1, bias0=NUMBERS).d[0]
+    assert (d == np.arange(64)[None, :]).all()
+
+
+@planted(faults.text(r"bias0\[row\]", "bias0[column]"))
+def test_b18_a_row_bias_of_a_square_d() -> None:
+    """Fault seen: the bias along columns."""
+    d = launch(plan_of("m=64 n=64 k=16 epilogue=bias:row"), a=0, b=1, bias0=NUMBERS).d[0]
+    assert (d == np.arange(64)[:, None]).all()
+
+
+def test_the_judged_kernel_of_b05_passes_whole() -> None:
+    assert_right("m=64 n=64 k=64 dtype_c=fp16")

@@ -1,0 +1,137 @@
+"""Generated kernels on the GPU: every element, guard bands, and the emulator's bits."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.harness import format_verdict, verify
+from deepgemm_codegen.harness.cases import inputs_for
+from deepgemm_codegen.harness.gpu import GpuDevice, find_gpu
+from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
+from deepgemm_codegen.harness.inputs import Normal
+from deepgemm_codegen.harness.numbers import encode, quantum, round_to
+from deepgemm_codegen.harness.oracle import StepModel, prefix_sums
+from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.toolchain import build_cubin
+from tests.harness.support import SMALL, plan_of, source_of
+from tests.harness.test_mutants import KINDS, MUTANTS
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.verdict import Verdict
+    from deepgemm_codegen.plan import KernelPlan
+
+pytestmark = pytest.mark.gpu
+
+TALL = Choice(128, 128, 32, 2, 4, 3, 2, 8)
+
+
+def judged(plan: KernelPlan, arch: str, source: str = "", *, emulate: bool = True) -> Verdict:
+    """Builds for the GPU here and judges there."""
+    built = build_cubin(source or source_of(plan), name=plan.name, arch=arch)
+    return verify(
+        plan, ptx=built.ptx if emulate else None, cubin=built.cubin, built_for=arch, on="gpu",
+        effort=0.3,
+    )  # fmt: skip
+
+
+def demand(verdict: Verdict) -> None:
+    assert verdict.passed, "\n".join(format_verdict(verdict))
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=64 n=64 k=64",
+        "m=1000 n=504 k=328 dtype=bf16 dtype_c=bf16 epilogue=bias,relu",
+        "m=1001 n=999 k=1003 dtype_c=fp32 dtype_d=fp32 layout_d=t epilogue=bias:row",
+        "m=200 n=136 k=100 batch=3 align_a=2 align_b=2 align_d=2 ldd=211 layout_d=t",
+        "m=dynamic:700 n=dynamic:300 k=dynamic:500 dtype_c=fp16",
+    ],
+)
+def test_kernels_pass(text: str, layout: str, arch: str) -> None:
+    demand(judged(plan_of(f"{text} layout={layout} arch={arch}"), arch))
+
+
+@pytest.mark.parametrize("text", ["m=4097 n=4097 k=4097", "m=8192 n=8192 k=8192 layout=nt"])
+def test_large_kernels_pass_in_seconds(text: str, arch: str) -> None:
+    start = time.perf_counter()
+    demand(judged(plan_of(f"{text} arch={arch}", TALL), arch))
+    assert time.perf_counter() - start < 90
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("m=599 n=1024 k=64 batch=4096", SMALL),  # O08
+        ("m=16 n=16 k=8 batch=65537", Choice(16, 16, 32, 1, 1, 2, 1, 8)),  # O09
+        ("m=12347 n=1 k=174000", Choice(64, 16, 256, 4, 1, 2, 1, 8)),  # O05
+    ],
+)
+def test_offsets_beyond_32_bits(text: str, choice: Choice, arch: str) -> None:
+    demand(judged(plan_of(f"{text} arch={arch}", choice), arch, emulate=False))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "last slice skipped", "store beyond n", "last row not stored", "c read at beta 0",
+        "bias left out", "c read with d's stride", "ragged raster group",
+    ],
+)  # fmt: skip
+def test_mutants_fail_there_too(name: str, arch: str) -> None:
+    mutant = MUTANTS[name]
+    text, choice = KINDS[mutant.kind]
+    plan = plan_of(f"{text} arch={arch}", choice)
+    verdict = judged(plan, arch, mutant.apply(source_of(plan)), emulate=False)
+    assert not verdict.passed
+
+
+def test_another_architecture_is_refused(arch: str) -> None:
+    other = "sm_75" if arch != "sm_75" else "sm_80"
+    plan = plan_of(f"m=64 n=64 k=64 arch={other}")
+    built = build_cubin(source_of(plan), name=plan.name, arch=other)
+    with pytest.raises(EnvironmentLackError, match=rf"built for {other}, but the device is {arch}"):
+        GpuDevice(plan, built.cubin, other)
+
+
+def test_the_callers_stream_is_used(arch: str) -> None:
+    cupy = find_gpu()
+    plan = plan_of(f"m=64 n=64 k=64 arch={arch}")
+    built = build_cubin(source_of(plan), name=plan.name, arch=arch)
+    problem = bind(plan)
+    with cupy.cuda.Stream(non_blocking=True):
+        device = GpuDevice(plan, built.cubin, arch)
+        outcome = device.launch(problem, inputs_for(problem, "x", "normal", 1), None)
+    assert outcome.faults == ()
+
+
+def test_values_and_rounding_are_those_of_the_cpu(arch: str) -> None:
+    cupy = find_gpu()
+    rows, columns = np.arange(300)[:, None], np.arange(200)[None, :]
+    here = Normal(3).at(1, rows, columns, np)
+    there = Normal(3).at(1, cupy.asarray(rows), cupy.asarray(columns), cupy)
+    assert (here.view(np.uint32) == there.get().view(np.uint32)).all()
+    spec = plan_of(f"m=64 n=64 k=64 dtype=bf16 arch={arch}").spec
+    for dtype in (spec.dtype_a, plan_of(f"m=64 n=64 k=64 arch={arch}").spec.dtype_a):
+        assert (encode(here, dtype, np) == encode(there, dtype, cupy).get()).all()
+        wide = here.astype(np.float64) * 1e4
+        assert (round_to(wide, dtype, np) == round_to(cupy.asarray(wide), dtype, cupy).get()).all()
+        assert (quantum(wide, dtype, np) == quantum(cupy.asarray(wide), dtype, cupy).get()).all()
+
+
+def test_the_oracles_kernel_equals_the_cpus_sums(arch: str) -> None:
+    cupy = find_gpu()
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((70, 333)), rng.standard_normal((333, 50))
+    for model in (None, StepModel(8, 24), StepModel(16, 25)):
+        here = prefix_sums(a, b, model, np)
+        there = GpuPrefixSums(cupy, arch)(cupy.asarray(a), cupy.asarray(b), model, cupy)
+        assert np.allclose(here.value, there.value.get(), rtol=1e-12, atol=1e-12)
+        assert (there.error.get() <= here.error * (1 + 1e-9)).all()

@@ -1,0 +1,189 @@
+"""A cupy of numpy arrays whose kernels run on the emulator: what tests `gpu.py` without a GPU.
+
+It has what the harness uses of cupy and no more, so a call of anything else fails here first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
+from deepgemm_codegen.harness import gpu_oracle
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan
+
+_NUMPY = [
+    "abs",
+    "arange",
+    "argmax",
+    "asarray",
+    "broadcast",
+    "broadcast_arrays",
+    "concatenate",
+    "copysign",
+    "flatnonzero",
+    "float16",
+    "float32",
+    "frexp",
+    "full",
+    "inf",
+    "int64",
+    "isfinite",
+    "isin",
+    "isnan",
+    "ldexp",
+    "matmul",
+    "maximum",
+    "minimum",
+    "nonzero",
+    "ones_like",
+    "rint",
+    "uint16",
+    "uint32",
+    "uint64",
+    "where",
+    "zeros",
+    "zeros_like",
+    "float64",
+]
+
+
+class DeviceArray(np.ndarray[Any, np.dtype[Any]]):
+    """A numpy array with a device pointer."""
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+    def get(self) -> Any:
+        return np.asarray(self)
+
+
+class FakeCupy:
+    """Stands for the module.
+
+    Attributes:
+        arch: compute capability, such as ``80``.
+        free: bytes of memory that are free.
+        failure: what the next kernel launch raises.
+        attributes: calls of funcSetAttribute.
+        launches: (grid, block, shared bytes) of each kernel launch.
+    """
+
+    def __init__(self, plan: KernelPlan, ptx: str, arch: str = "80") -> None:
+        self.plan = plan
+        self.kernel = Kernel(parse(ptx), plan.name, arithmetic=f"sm_{arch}")
+        self.arch, self.free, self.count = arch, 1 << 34, 1
+        self.failure: Exception | None = None
+        self.attributes: list[tuple[int, int, int]] = []
+        self.launches: list[tuple[Any, Any, int]] = []
+        self.stores: list[DeviceArray] = []
+        self.cuda = SimpleNamespace(
+            runtime=SimpleNamespace(
+                getDeviceCount=lambda: self.count,
+                memGetInfo=lambda: (self.free, self.free),
+                getDeviceProperties=lambda _: {"name": b"Paper GPU"},
+            ),
+            driver=SimpleNamespace(
+                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
+                funcSetAttribute=lambda *call: self.attributes.append(call),
+            ),
+            function=SimpleNamespace(Module=lambda: _Module(self)),
+            Device=lambda: SimpleNamespace(
+                id=0,
+                compute_capability=self.arch,
+                attributes={"MaxSharedMemoryPerBlockOptin": 101376, "MultiProcessorCount": 108},
+            ),
+            get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _NUMPY:
+            raise AttributeError(f"the fake cupy has no {name}")
+        return getattr(np, name)
+
+    def empty(self, shape: Any, dtype: Any = np.float64) -> DeviceArray:
+        store = np.empty(shape, dtype).view(DeviceArray)
+        self.stores.append(store)
+        return store
+
+    def ascontiguousarray(self, values: Any, dtype: Any = None) -> DeviceArray:
+        return np.ascontiguousarray(values, dtype).view(DeviceArray)
+
+    def asnumpy(self, values: Any) -> Any:
+        return np.asarray(values)
+
+    def get_default_memory_pool(self) -> Any:
+        return SimpleNamespace(free_bytes=lambda: 0)
+
+    def run(self, grid: Any, block: Any, arguments: tuple[Any, ...], shared_mem: int) -> None:
+        """One launch of the kernel under test."""
+        if self.failure is not None:
+            raise self.failure
+        self.launches.append((grid, block, shared_mem))
+        buffers: dict[int, GlobalBuffer] = {}
+        params: list[Any] = []
+        for parameter, value in zip(self.plan.kernel_parameters, arguments, strict=True):
+            if not parameter.pointer or int(value) == 0:
+                params.append(value)
+                continue
+            store = next(s for s in self.stores if 0 <= int(value) - s.data.ptr < s.nbytes)
+            start = store.data.ptr
+            if start not in buffers:
+                written = parameter.written or parameter.name == "c"
+                raw = np.asarray(store)
+                buffers[start] = GlobalBuffer(parameter.name, raw, written, misalign=start % 4096)
+            params.append(buffers[start].at(int(value) - start))
+        report = run(self.kernel, Launch(grid, block, shared_mem, params), None, Checks())
+        assert report.findings == (), str(report)
+
+
+class _Module:
+    def __init__(self, cupy: FakeCupy) -> None:
+        self.cupy = cupy
+
+    def load(self, cubin: bytes) -> None:
+        assert isinstance(cubin, bytes)
+
+    def get_function(self, name: str) -> Any:
+        function = _Oracle() if name == gpu_oracle.NAME else _Function(self.cupy)
+        assert name in (gpu_oracle.NAME, self.cupy.plan.name)
+        return function
+
+
+class _Function:
+    ptr = 7
+
+    def __init__(self, cupy: FakeCupy) -> None:
+        self.cupy = cupy
+
+    def __call__(self, grid: Any, block: Any, args: tuple[Any, ...], shared_mem: int = 0) -> None:
+        self.cupy.run(grid, block, args, shared_mem)
+
+
+class _Oracle:
+    """What the oracle's kernel computes, from the same arguments."""
+
+    def __call__(self, grid: Any, block: Any, args: tuple[Any, ...]) -> None:
+        rows, columns, k, length = (int(value) for value in args[4:8])
+        cut, unit = (float(value) for value in args[8:])
+        shapes = ((rows, k), (k, columns), (rows, columns), (rows, columns))
+        a, b, total, error = (
+            np.ctypeslib.as_array((ctypes.c_double * (x * y)).from_address(int(pointer))).reshape(
+                x, y
+            )
+            for pointer, (x, y) in zip(args[:4], shapes, strict=True)
+        )
+        total[...], error[...] = 0, 0
+        for start in range(0, k, length):
+            largest = np.abs(total)
+            for i in range(start, min(start + length, k)):
+                share = a[:, i, None] * b[None, i, :]
+                largest = np.maximum(largest, np.abs(share))
+                total += share
+            error += cut * largest + unit * np.abs(total)
