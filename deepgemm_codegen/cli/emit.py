@@ -34,7 +34,7 @@ def emit(
     Args:
         spec: what to generate.
         what: ``ptx``, ``cu``, ``cubin``, ``sass`` or ``plan``.
-        output: a path; empty or ``-`` is stdout.
+        output: a path; ``-`` is stdout.
         verify: whether the kernel is built and judged first.
         resources: whether registers and occupancy are printed.
         console: where notes go.
@@ -56,6 +56,8 @@ def emit(
         from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
 
         built = build_cubin(source, name=plan.name, arch=plan.target)
+        if built.log:
+            console.detail(built.log.rstrip())
         if resources:
             console.problem(resource_line(plan, arch, built))
     if verify and built is not None and not _passes(plan, built, console):
