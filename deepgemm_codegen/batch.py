@@ -1,7 +1,7 @@
 """Many specs at once: one ``.cu`` file a kernel, and a manifest that ties them together.
 
 A batch streams: a kernel's source is rendered, compared, written and forgotten before the next,
-so ten thousand of them take the memory of one (the manifest's records, a few hundred bytes a
+so ten thousand of them take the memory of one (the manifest's records, a kilobyte or two a
 kernel, are what is kept). Files and bytes are a function of the specs alone: no time, no path,
 no order of the input.
 """
@@ -84,7 +84,7 @@ def generate(
     named = _named(given)
     folder = _Folder(os.fspath(out_dir), check=check, diff=diff)
     outcomes: list[Outcome] = []
-    records: list[tuple[str, str]] = []
+    records: list[str] = []
 
     def tell(outcome: Outcome) -> None:
         if progress:
@@ -97,10 +97,10 @@ def generate(
             if stopped:
                 tell(Outcome(f"{name}.cu", "skipped", entry.where))
                 continue
-            finished: list[tuple[str, str]] = []
+            finished: list[str] = []
             for outcome, text in _put_kernels(folder, name, entry.where, next(made)):
                 tell(outcome)
-                finished.append((outcome.file, text))
+                finished.append(text)
             if outcome.status != "failed":
                 records.extend(finished)
                 continue
@@ -295,7 +295,7 @@ class _Folder:
         except OSError as error:
             raise EnvironmentLackError(f"cannot delete '{path}': {error.strerror}") from error
 
-    def put_manifest(self, records: list[tuple[str, str]]) -> Outcome:
+    def put_manifest(self, records: list[str]) -> Outcome:
         """Brings the manifest up to date; that it cannot be written is an outcome too."""
         try:
             return self.put(MANIFEST, manifest_text(records))

@@ -54,7 +54,8 @@ class DType:
         if self.numpy_name == "bfloat16":
             import ml_dtypes  # noqa: PLC0415
 
-            return np.dtype(ml_dtypes.bfloat16)
+            found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return found
         return np.dtype(self.numpy_name)
 
     def __str__(self) -> str:

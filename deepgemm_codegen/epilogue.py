@@ -110,7 +110,7 @@ def _parse_step(text: str, default_dtype: DType) -> EpilogueStep:
     dtype = default_dtype if kind.has_operand else None
     for option in options:
         if option in kind.accesses:
-            access = option  # type: ignore[assignment]  # checked on the line above
+            access = option
         elif kind.has_operand and option not in ("none", "row", "column"):
             dtype = parse_dtype(option)
         else:

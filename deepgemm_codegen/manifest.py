@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen import __version__
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
@@ -38,7 +37,7 @@ def record(plan: KernelPlan, source: str) -> str:
     ``launch.grid`` is an expression over the dynamic dimensions, such as
     ``ceildiv(m, 64) * 96``; ``block`` counts threads, ``shared_bytes`` dynamic shared memory.
     """
-    fields: dict[str, Any] = {
+    fields = {
         "name": plan.name,
         "file": f"{plan.name}.cu",
         "spec": str(plan.spec),
@@ -49,29 +48,40 @@ def record(plan: KernelPlan, source: str) -> str:
             "block": plan.body.threads,
             "shared_bytes": plan.body.shared_bytes,
         },
-        "parameters": [
-            {"name": p.name, "role": p.role, **({"dtype": p.dtype.name} if p.dtype else {})}
-            for p in plan.parameters
-        ],
-        "decisions": [
-            {
-                "id": decision.id,
-                "question": decision.question,
-                "choice": decision.choice,
-                "reason": decision.reason,
-                **({"rival": decision.rival} if decision.rival else {}),
-            }
-            for decision in plan.decisions
-        ],
     }
-    return json.dumps(fields, indent=2)
+    parameters = [
+        {"name": p.name, "role": p.role, **({"dtype": p.dtype.name} if p.dtype else {})}
+        for p in plan.parameters
+    ]
+    decisions = [
+        {
+            "id": decision.id,
+            "question": decision.question,
+            "choice": decision.choice,
+            "reason": decision.reason,
+            **({"rival": decision.rival} if decision.rival else {}),
+        }
+        for decision in plan.decisions
+    ]
+    lines = [f'      "{name}": {json.dumps(value)},' for name, value in fields.items()]
+    lines += [
+        f'      "parameters": {_listed(parameters)},',
+        f'      "decisions": {_listed(decisions)}',
+    ]
+    return "\n".join(["    {", *lines, "    }"])
 
 
-def manifest_text(records: Iterable[tuple[str, str]]) -> str:
-    """The whole manifest from (name, record) pairs, in the order of the names."""
-    ordered = (textwrap.indent(text, "    ") for _, text in sorted(records))
+def _listed(items: list[dict[str, str]]) -> str:
+    """A JSON list, an item a line, so that a diff shows which item changed."""
+    if not items:
+        return "[]"
+    return "[\n" + ",\n".join(f"        {json.dumps(item)}" for item in items) + "\n      ]"
+
+
+def manifest_text(records: Iterable[str]) -> str:
+    """The whole manifest from the records, in their order."""
     head = f'{{\n  "format": "{FORMAT}",\n  {_OURS}{__version__}",\n  "kernels": [\n'
-    return head + ",\n".join(ordered) + "\n  ]\n}\n"
+    return head + ",\n".join(records) + "\n  ]\n}\n"
 
 
 def listed_files(folder: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Wgmma
+from deepgemm_codegen.dtypes import DType
 from deepgemm_codegen.epilogue import EpilogueStep
 from deepgemm_codegen.expressions import (
     Expression,
@@ -145,7 +146,7 @@ class KernelPlan:
         """The tensor maps that the host builds, in the order of their pointers."""
         if not isinstance(self.body, Wgmma):
             return ()
-        boxes = [
+        boxes: list[tuple[str, DType, int | None, Extent, Extent, int, int]] = [
             (o.source, o.dtype, o.leading, o.rows, o.columns, o.panel_columns, o.box_rows)
             for o in self.body.operands
         ]

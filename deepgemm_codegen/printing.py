@@ -281,8 +281,8 @@ def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
     def constant(expression: Expression, name: str) -> str:
         return name if isinstance(expression, Number) else str(expression)
 
-    extents = {o.source: (o.columns, o.rows) for o in plan.body.operands}
-    sizes = {**extents, "d": (plan.n, plan.m)}
+    sizes: dict[str, tuple[Extent, Extent]] = {"d": (plan.n, plan.m)}
+    sizes |= {o.source: (o.columns, o.rows) for o in plan.body.operands}
     return tuple(
         MapText(
             name=tensor_map.name,

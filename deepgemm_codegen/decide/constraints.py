@@ -41,8 +41,8 @@ MAX_WARPS = 16
 MAX_ACCUMULATORS = 128
 """fp32 sums a thread may hold: half its 255 registers; the rest is fragments and addresses."""
 
-MAX_COPIES = 32
-"""Vectors that a thread copies a slice; ptxas keeps an address and a test for each of them."""
+MAX_IN_FLIGHT, MAX_HELD = 20, 32
+"""Vectors that a thread copies a slice, asynchronously and through registers."""
 
 MAX_GRID = 2**31 - 1
 """Blocks of a one-dimensional grid (CUDA programming guide, technical specifications)."""
@@ -92,9 +92,15 @@ def panel(row_bytes: int, pass_bytes: int) -> Miss | None:
     return (pass_bytes, 8 * CHUNK_BYTES)
 
 
-def copies(vectors: int) -> Miss | None:
-    """The unrolled copy of a slice stays short; beyond 32 vectors a thread, ptxas spills."""
-    return (vectors, MAX_COPIES) if vectors > MAX_COPIES else None
+def copies(in_flight: int, held: int) -> Miss | None:
+    """The unrolled copy of a slice stays short.
+
+    ptxas keeps an address and a test for each asynchronous vector and has spilled from 24 a
+    thread on; the register estimate knows better what a copy through registers needs.
+    """
+    if in_flight > MAX_IN_FLIGHT:
+        return (in_flight, MAX_IN_FLIGHT)
+    return (held, MAX_HELD) if held > MAX_HELD else None
 
 
 def staged_copy(stages: int, *, staged: bool) -> Miss | None:
@@ -177,7 +183,7 @@ def violations(
         ("slice_steps", slice_steps(tile_k)),
         ("panel", panel(a_row, threads * problem.a.vector_bytes)),
         ("panel", panel(b_row, threads * problem.b.vector_bytes)),
-        ("copies", copies(copied_vectors(problem, tile_m, tile_n, tile_k, threads))),
+        ("copies", copies(*copied_vectors(problem, tile_m, tile_n, tile_k, threads))),
         ("staged_copy", staged_copy(choice.stages, staged=problem.staged)),
         ("shared_block", shared_block(needed, machine)),
         ("shared_sm", shared_sm(needed, blocks, machine)),

@@ -239,7 +239,7 @@ def _cuts(
                 miss = constraints.panel(a_row, a_pass) or constraints.panel(b_row, b_pass)
                 if not miss:
                     vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * count)
-                    name, miss = "copies", constraints.copies(vectors)
+                    name, miss = "copies", constraints.copies(*vectors)
                 if miss:
                     yield name, miss, (*outer, 0, 0)
                 else:

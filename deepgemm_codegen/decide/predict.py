@@ -58,7 +58,8 @@ STAGED_ISSUE = 6
 """Further clocks of a copy through registers: a load, a test, and the store apart."""
 
 PANEL_TRAFFIC = {128: 1.0, 64: 1.05, 32: 1.3, 16: 2.0}
-"""L2 bytes a useful byte by panel width: a panel of 16 bytes uses half of each 32-byte sector."""
+"""Bytes moved a useful byte by panel width: a panel of 16 bytes uses half of each 32-byte sector
+of the L2, one of 32 half of what device memory delivers at once."""
 
 BLOCK_START = 300
 """Clocks until a new block's first copy: launch of the block, its arguments, its addresses."""
@@ -226,19 +227,16 @@ def kernel_clocks(
     return total
 
 
-def flow_clocks(
-    problem: Problem, machine: Machine, tile_m: int, tile_n: int, tile_k: int, threads: int
-) -> float:
-    """L2 clocks of one tile and one element of k; rows beyond the matrix are never read."""
+def waste_of(
+    problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int
+) -> tuple[float, float]:
+    """Bytes moved a useful byte of A and of B, by `PANEL_TRAFFIC`."""
     size = problem.element_bytes
     a_row = (tile_k if problem.a_k_major else tile_m) * size
     b_row = (tile_k if problem.b_k_major else tile_n) * size
     a_panel = swizzle_bytes_for(a_row, threads * problem.a.vector_bytes)
     b_panel = swizzle_bytes_for(b_row, threads * problem.b.vector_bytes)
-    rows = problem.m / -(-problem.m // tile_m)
-    columns = problem.n / -(-problem.n // tile_n)
-    useful = rows * PANEL_TRAFFIC[a_panel] + columns * PANEL_TRAFFIC[b_panel]
-    return useful * size / machine.l2_rate
+    return PANEL_TRAFFIC[a_panel], PANEL_TRAFFIC[b_panel]
 
 
 def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
@@ -251,9 +249,14 @@ def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
     mma, shared = tile_clocks(machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n)
     copy_a, copy_b = copy_clocks(problem)
     feed = shared + tile_m * copy_a + tile_n * copy_b
-    flow = flow_clocks(problem, machine, tile_m, tile_n, tile_k, WARP * warps)
+    a_waste, b_waste = waste_of(problem, tile_m, tile_n, tile_k, WARP * warps)
+    rows = problem.m / -(-problem.m // tile_m)  # rows beyond the matrix are never read
+    columns = problem.n / -(-problem.n // tile_n)
+    flow = (rows * a_waste + columns * b_waste) * (size / machine.l2_rate)
+    waste = (problem.m * a_waste + problem.n * b_waste) / (problem.m + problem.n)
     blocks = choice.min_blocks
-    dram_bytes = operand_traffic(problem, machine, tile_m, tile_n, blocks, choice.raster_group)
+    traffic = operand_traffic(problem, machine, tile_m, tile_n, blocks, choice.raster_group)
+    dram_bytes = traffic * waste
     clocks = kernel_clocks(
         problem,
         machine,

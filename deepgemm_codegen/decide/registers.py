@@ -73,11 +73,16 @@ def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> i
     return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING
 
 
-def copied_vectors(problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int) -> int:
-    """Vectors of A and B that a thread copies a slice."""
+def copied_vectors(
+    problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int
+) -> tuple[int, int]:
+    """Vectors that a thread copies a slice: (asynchronously, through registers)."""
+    counts = [0, 0]
     slice_bytes = tile_k * problem.element_bytes
-    a_pass, b_pass = threads * problem.a.vector_bytes, threads * problem.b.vector_bytes
-    return -(-tile_m * slice_bytes // a_pass) - (-tile_n * slice_bytes // b_pass)
+    for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):
+        vectors = -(-rows * slice_bytes // (threads * travel.vector_bytes))
+        counts[travel.mechanism == "registers"] += vectors
+    return counts[0], counts[1]
 
 
 def operand_registers(

@@ -276,8 +276,9 @@ class _Search:
                 b_panel = swizzle_bytes_for(tile_k * size, b_pass)
             if not a_panel or not b_panel:
                 continue
-            flow = rows * PANEL_TRAFFIC[a_panel] + columns * PANEL_TRAFFIC[b_panel]
-            flow *= l2_clocks
+            a_waste, b_waste = PANEL_TRAFFIC[a_panel], PANEL_TRAFFIC[b_panel]
+            flow = (rows * a_waste + columns * b_waste) * l2_clocks
+            waste = (problem.m * a_waste + problem.n * b_waste) / (problem.m + problem.n)
             work = padded * rate + loss * slice_losses
             memory = padded * flow * tile.rounds
             memory = max(memory, memory_floor)
@@ -285,15 +286,17 @@ class _Search:
             memory = max(memory, late)
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             if (floor + edge) * ROUNDING <= self.ceiling:
-                self.visit_slice(tile, layout, tile_k, flow)
+                self.visit_slice(tile, layout, tile_k, flow, waste)
 
-    def visit_slice(self, tile: _Tile, layout: Layout, tile_k: int, flow: float) -> None:
+    def visit_slice(
+        self, tile: _Tile, layout: Layout, tile_k: int, flow: float, waste: float
+    ) -> None:
         """Asks for resident blocks and stages, and computes what is left."""
         problem, machine = self.problem, self.machine
         tile_m, tile_n = tile.tile_m, tile.tile_n
         warps_m, warps_n = layout.warps_m, layout.warps_n
         vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * layout.warps)
-        if constraints.copies(vectors):
+        if constraints.copies(*vectors):
             return
         caps, registers = layout.caps, layout.registers
         registers += operand_registers(problem, tile_m, tile_n, tile_k, warps_m, warps_n)
@@ -316,7 +319,7 @@ class _Search:
             stages = deepest(self.stages, stage_bytes, slabs, useful, blocks, machine)
             if not stages:
                 break
-            traffic = self.traffic(tile, blocks)
+            traffic = self.traffic(tile, blocks) * waste
             self.costed += 1
             clocks = kernel_clocks(
                 problem, machine, stages=stages, blocks=blocks, dram_bytes=traffic, **arguments

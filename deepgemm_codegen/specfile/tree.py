@@ -111,7 +111,6 @@ class FileReader:
             self.sink.add(
                 self._key_mark(node, NAME), f"a {NAME} belongs to one kernel, not to 'defaults'"
             )
-            del layer.plain[NAME]
         return layer
 
     @staticmethod
@@ -145,8 +144,6 @@ class FileReader:
         axes = {**defaults.axes, **own.axes}
         for name in own.plain:
             axes.pop(name, None)
-        for name in own.axes:
-            plain.pop(name, None)
         mark = node.pairs[0][0].mark if node.mark.end_line > node.mark.line else node.mark
         count = prod(len(axis) for axis in axes.values())
         if self.total + count > MAX_KERNELS:
@@ -239,12 +236,6 @@ class FileReader:
         refused = [Given(None, key.mark)]
         if not isinstance(node, Sequence) or not node.items:
             self.sink.add(key.mark, f"a swept field wants a list of values: {name}: [.., ..]")
-            return refused
-        if len(node.items) > MAX_KERNELS:
-            self.sink.add(
-                key.mark,
-                f"{len(node.items):,} values of {name}; a file may ask for {MAX_KERNELS:,} kernels",
-            )
             return refused
         found: list[Given] = []
         seen: set[str] = set()

@@ -56,6 +56,12 @@ def fake_make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
     return [(plan_of(spec), f"{HEADER}// {spec}\n")]
 
 
+def with_reduce(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
+    """A program of two kernels."""
+    plan = plan_of(spec)
+    return [(plan, HEADER), (replace(plan, name=f"{plan.name}_reduce"), HEADER)]
+
+
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Make], None]:
     """Puts another `make` in the place of deciding and rendering."""

@@ -9,7 +9,7 @@ from deepgemm_codegen.manifest import MANIFEST
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.specfile import SpecEntry
 
-from .conftest import HEADER, entry, fake_make, some
+from .conftest import HEADER, entry, fake_make, files, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +83,15 @@ def test_orphans_stay_without_prune(tmp_path: Path, fake: Fake) -> None:
     assert report.exit_code == 0
     assert report.named("orphan") == [file_of(some(2)[1])]
     assert (tmp_path / "out" / file_of(some(2)[1])).exists()
+
+
+def test_nothing_is_pruned_while_a_kernel_fails(tmp_path: Path, fake: Fake) -> None:
+    """A batch that is not whole does not say what is superfluous."""
+    generate(some(2), "out")
+    fake(lambda spec: [(fake_make(spec)[0][0], str(1 // 0))])
+    report = generate([entry(7)], "out", prune=True)
+    assert len(report.named("orphan")) == 2
+    assert len(files(tmp_path / "out")) == 3
 
 
 def test_check_never_prunes(tmp_path: Path, fake: Fake) -> None:

@@ -1,0 +1,78 @@
+"""The manifest: what it says, and whose it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deepgemm_codegen.batch import generate
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.manifest import MANIFEST
+from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.spec import GemmSpec
+
+from .conftest import entry, fake_make, files, some, with_reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import Make
+
+    Fake = Callable[[Make], None]
+
+
+def test_manifest_ties_spec_source_and_launch(tmp_path: Path) -> None:
+    dynamic = entry(9, arch="sm_90", epilogue="bias,relu", m="dynamic:100", label="d")
+    generate([entry(7, label="z"), dynamic], "out")
+    text = (tmp_path / "out" / MANIFEST).read_text(encoding="utf-8")
+    manifest = json.loads(text)
+    assert (manifest["format"], manifest["generator"]) == ("1.0", "deepgemm_codegen 0.1.0")
+    assert [kernel["name"][:2] for kernel in manifest["kernels"]] == ["d_", "z_"]
+    for kernel in manifest["kernels"]:
+        source = (tmp_path / "out" / kernel["file"]).read_bytes()
+        assert kernel["source_sha256"] == hashlib.sha256(source).hexdigest()
+        assert kernel["file"] == kernel["name"] + ".cu"
+        assert kernel_name(GemmSpec.from_text(kernel["spec"])) == kernel["name"]
+        assert kernel["launch"]["block"] % 32 == 0
+        assert kernel["launch"]["shared_bytes"] > 0
+    first, second = manifest["kernels"]
+    assert first["launch"]["grid"].startswith("ceildiv(m, ")
+    assert second["launch"]["grid"].isdigit()
+    assert first["target"] == "sm_90"
+    assert [p["name"] for p in first["parameters"]] == ["a", "b", "d", "bias0", "alpha", "m"]
+    assert str(tmp_path) not in text
+
+
+def test_somebody_elses_manifest_is_not_overwritten(tmp_path: Path, fake: Fake) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / MANIFEST).write_text('{"name": "my app"}', encoding="utf-8")
+    with pytest.raises(
+        InputError, match=r"^'out/manifest\.json' is not a manifest of this tool; choose another"
+    ):
+        generate(some(1), "out")
+    assert len(files(tmp_path / "out")) == 1
+
+
+@pytest.mark.parametrize("damage", ["<<<<<<< ours\n{}", "{}[:50]", "", "{}{}"])
+def test_a_damaged_manifest_of_ours_is_written_anew(
+    damage: str, tmp_path: Path, fake: Fake
+) -> None:
+    generate(some(1), "out")
+    path = tmp_path / "out" / MANIFEST
+    good = path.read_text(encoding="utf-8")
+    path.write_text(damage.replace("{}[:50]", good[:80]).replace("{}", good), encoding="utf-8")
+    assert generate(some(1), "out").named("changed") == [MANIFEST]
+    assert path.read_text(encoding="utf-8") == good
+
+
+def test_half_a_program_is_not_in_the_manifest(tmp_path: Path, fake: Fake) -> None:
+    fake(lambda spec: with_reduce(spec) if spec.m.size == 1 else fake_make(spec))
+    (tmp_path / "out" / f"{kernel_name(some(1)[0].spec)}_reduce.cu").mkdir(parents=True)
+    report = generate(some(2), "out")
+    assert report.exit_code == 2
+    listed = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))["kernels"]
+    assert [kernel["name"][:6] for kernel in listed] == ["k00002"]

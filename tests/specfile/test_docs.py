@@ -1,0 +1,72 @@
+"""The manual's examples do what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import deepgemm_codegen
+from deepgemm_codegen.specfile import MAX_KERNELS, SpecFileError, read
+from deepgemm_codegen.specfile.fields import HELP
+from deepgemm_codegen.specfile.nodes import MAX_DEPTH, MAX_NODES
+from deepgemm_codegen.specfile.reader import MAX_BYTES
+
+MANUAL = (Path(deepgemm_codegen.__file__).parents[1] / "docs" / "yaml.md").read_text("utf-8")
+PROSE = " ".join(MANUAL.split())
+
+
+def test_the_example_is_four_kernels(tmp_path: Path) -> None:
+    example = re.search(r"```yaml\n(.*?)```", MANUAL, re.DOTALL)
+    assert example
+    (tmp_path / "k.yaml").write_text(example[1], encoding="utf-8")
+    found = read("k.yaml")
+    assert [(entry.name, entry.spec.arch) for entry in found] == [
+        (name, arch) for name in ("proj", "qkv") for arch in ("sm_80", "sm_90")
+    ]
+
+
+def test_the_problem_looks_as_shown(tmp_path: Path) -> None:
+    shown = re.search(r"```\n(k\.yaml:.*?)\n```", MANUAL, re.DOTALL)
+    assert shown
+    line = "  - {name: a, m: 64, n: 64, k: 64, tile_mm: 64}\n"
+    (tmp_path / "k.yaml").write_text(f"# comment\nkernels:\n{line}", encoding="utf-8")
+    with pytest.raises(SpecFileError) as caught:
+        read("k.yaml")
+    assert str(caught.value) == shown[1]
+
+
+def test_each_spelling_of_the_table_is_refused(tmp_path: Path) -> None:
+    table = MANUAL.split("| written | why not | write |")[1].split("\n\n")[0]
+    rows = [row.split(" | ") for row in table.splitlines()[2:]]
+    spellings = [word for row in rows for word in re.findall(r"`(.*?)`", row[0])]
+    assert len(spellings) == 15
+    sizes = {"m": "8", "n": "8", "k": "8"}
+    for spelling in spellings:
+        name = spelling.split(":")[0]
+        rest = "".join(f"    {n}: {v}\n" for n, v in sizes.items() if n != name)
+        field = f"dtype: {spelling}" if spelling.startswith("!!") else spelling
+        text = f"kernels:\n  - batch: 1\n{rest}    {field}\n"
+        if spelling.startswith("<<"):
+            text = text.replace("8\n", "&base 8\n", 1)
+        if spelling == "---":
+            text = f"kernels:\n  - batch: 1\n{rest}---\nkernels: []\n"
+        (tmp_path / "k.yaml").write_text(text, encoding="utf-8")
+        with pytest.raises(SpecFileError) as caught:
+            read("k.yaml")
+        assert len(caught.value.problems) == 1, spelling
+
+
+def test_limits_are_those_of_the_code() -> None:
+    assert f"A file may ask for {MAX_KERNELS:,} kernels" in PROSE
+    assert MAX_NODES == 1_000_000
+    assert "a file may hold a million values" in PROSE
+    assert f"nested {MAX_DEPTH} deep; it may be {MAX_BYTES // 2**20} MiB" in PROSE
+
+
+def test_every_field_is_named() -> None:
+    written = set(re.findall(r"`(\w+)`", MANUAL))
+    spelled = {"ldb", "ldc", "align_b", "align_c", "dtype_b", "dtype_c", "dtype_d", "dtype_acc"}
+    overrides = {name for name in HELP if name.startswith(("tile", "warps", "min_", "raster"))}
+    assert set(HELP) - spelled - overrides <= written
