@@ -45,7 +45,7 @@ def _explain(*, files: tuple[str, ...], as_json: bool, origin: bool, **values: A
         origins = _origins(request, decide(spec, arch).kernels[0]) if origin else []
         if as_json:
             record = {
-                **({"where": request.where} if request.where else {}),
+                **({"source": request.where} if request.where else {}),
                 **explanation.to_dict(),
             }
             if origin:

@@ -119,7 +119,7 @@ def _report_json(report: BatchReport) -> str:
             for name, value in (
                 ("file", outcome.file),
                 ("status", outcome.status),
-                ("where", outcome.where),
+                ("source", outcome.where),
                 ("message", outcome.message),
             )
             if value

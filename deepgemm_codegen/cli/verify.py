@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict, replace
 from functools import cache
-from math import isnan
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,11 +57,12 @@ def _verify(
             place = f"{request.where}: " if request.where else ""
             console.problem(f"error: {place}{error}")
             broken, code = broken + 1, max(code, error.exit_code)
-            records.append({"where": request.where, "passed": False, "error": str(error)})
+            records.append({"source": request.where, "passed": False, "error": str(error)})
             continue
         passed, failed = passed + verdict.passed, failed + (not verdict.passed)
         if as_json:
-            records.append({"where": request.where, "passed": verdict.passed, **asdict(verdict)})
+            found = {"source": request.where, "passed": verdict.passed, **asdict(verdict)}
+            records.append(_finite(found))
         else:
             from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415
 
@@ -94,6 +95,17 @@ def _judged(request: Request, on: Judge, seed: int, effort: float) -> Verdict:
         return build_cubin(render_kernel(plan), name=plan.name, arch=plan.target)
 
     return verdict_of(plan, build, on=on, seed=seed, effort=effort)
+
+
+def _finite(value: Any) -> Any:
+    """The value with NaN and infinities as text, which JSON has no numbers for."""
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return value
 
 
 def _a_number(context: click.Context, parameter: click.Parameter, value: float) -> float:

@@ -7,12 +7,15 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from deepgemm_codegen.arch import known_architectures
 from deepgemm_codegen.cli.app import build_app
+from deepgemm_codegen.dtypes import DTYPES
+from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.spec import OVERRIDES
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.cli.conftest import Cli
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -67,3 +70,16 @@ def test_every_command_has_a_section() -> None:
     assert all(
         f"[environment: DGEMM_{name.upper()}]" in " ".join(page.split()) for name in OVERRIDES
     )
+
+
+@pytest.mark.parametrize("page", [README, PAGE], ids=lambda page: str(page.name))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_names_everything_supported() -> None:
+    text = README.read_text(encoding="utf-8")
+    words = (*known_architectures(), *DTYPES, *STEPS, *OVERRIDES)
+    assert [word for word in words if not re.search(rf"\b{word}\b", text)] == []

@@ -90,7 +90,7 @@ def test_json(cli: Cli, source: str, tmp_path: Path) -> None:
     report = json.loads(cli("generate", source, "-o", str(tmp_path / "out"), "--json").out)
     assert (report["format"], report["check"], report["exit_code"]) == ("1.0", False, 0)
     assert [file["status"] for file in report["files"]] == ["new"] * 3
-    assert report["files"][0]["where"] == f"{source}:2"
+    assert report["files"][0]["source"] == f"{source}:2"
 
 
 def test_several_processes_write_the_same(cli: Cli, source: str, tmp_path: Path) -> None:

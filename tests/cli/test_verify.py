@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from deepgemm_codegen.cli import judging
 from deepgemm_codegen.errors import ToolError
-from deepgemm_codegen.harness import CheckResult, Verdict
+from deepgemm_codegen.harness import CheckResult, Difference, Verdict
 from tests.cli.conftest import SMALL, Cli
 
 if TYPE_CHECKING:
@@ -47,6 +47,24 @@ def test_a_wrong_kernel(cli: Cli) -> None:
     result = cli("verify", *SMALL)
     assert result.code == 1
     assert result.out.startswith("FAIL  gemm  emulator")
+
+
+def test_json_of_a_wrong_kernel_is_json(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = float("nan")
+    difference = Difference("tile (0, 0)", 0, 1, 2, nothing, 1.0, -float("inf"), 2.0)
+    check = CheckResult("exact", passed=False, problem="m 64", difference=difference)
+    verdict = Verdict("gemm", "emulator", (check,), 1, 1)
+    monkeypatch.setattr(judging, "verdict_of", lambda *_, **__: verdict)
+    result = cli("verify", *SMALL, "--json")
+    assert result.code == 1
+
+    def refuse(word: str) -> NoReturn:
+        raise AssertionError(word)
+
+    (kernel,) = json.loads(result.out, parse_constant=refuse)["kernels"]
+    assert (kernel["source"], kernel["where"], kernel["passed"]) == ("", "emulator", False)
+    assert kernel["checks"][0]["difference"]["got"] == "nan"
+    assert kernel["checks"][0]["difference"]["low"] == "-inf"
 
 
 def test_every_kernel_of_a_file(cli: Cli, tmp_path: Path) -> None:
