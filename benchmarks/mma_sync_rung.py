@@ -169,8 +169,8 @@ def main() -> None:
         )
         print(
             f"{label:58s} {registers:3d} regs {timing.median_us:8.1f} us {tflops:6.1f} TFLOP/s"
-            f" {100 * tflops / ceiling_tflops:5.1f} % of ceiling, {cublas_us / timing.median_us:.3f}"
-            f" x cuBLAS, error {error:.1e}"
+            f" {100 * tflops / ceiling_tflops:5.1f} % of ceiling,"
+            f" {cublas_us / timing.median_us:.3f} x cuBLAS, error {error:.1e}"
         )
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -8,10 +8,12 @@ memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.tiles import WARP, Operand
-from deepgemm_codegen.tma import TmaOperand
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.tma import TmaOperand
 
 __all__ = ["FRAGMENT_K", "WARPGROUP", "MmaSync", "Wgmma"]
 
@@ -98,7 +100,7 @@ class MmaSync:
 
     @property
     def mmas_per_step(self) -> int:
-        """mma instructions along k in one fragment set: 1, or 2 where mma_k is 8."""
+        """Mma instructions along k in one fragment set: 1, or 2 where mma_k is 8."""
         return FRAGMENT_K // self.mma_k
 
     @property

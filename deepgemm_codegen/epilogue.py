@@ -7,7 +7,6 @@ oracle follows. Adding a step is one row here and one file in ``templates/epilog
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,8 @@ from deepgemm_codegen.dtypes import DType, parse_dtype
 from deepgemm_codegen.errors import InputError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
 __all__ = ["STEPS", "Access", "EpilogueStep", "StepKind", "parse_epilogue"]

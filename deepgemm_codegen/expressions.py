@@ -6,8 +6,11 @@ JSON and evaluated in Python from the same object, so the three cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "CeilDiv",
@@ -88,7 +91,7 @@ class Product:
     right: Expression
 
     def evaluate(self, values: Mapping[str, int]) -> int:
-        """left * right."""
+        """Left * right."""
         return self.left.evaluate(values) * self.right.evaluate(values)
 
     def __str__(self) -> str:
@@ -121,7 +124,7 @@ def ceildiv(value: Expression, divisor: int) -> Expression:
 
 
 def times(left: Expression, right: Expression) -> Expression:
-    """left * right, folded where that is possible."""
+    """Left * right, folded where that is possible."""
     if isinstance(left, Number) and isinstance(right, Number):
         return Number(left.value * right.value)
     if left == Number(1):

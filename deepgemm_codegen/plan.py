@@ -12,10 +12,9 @@ D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Wgmma
-from deepgemm_codegen.dtypes import DType
-from deepgemm_codegen.epilogue import EpilogueStep
 from deepgemm_codegen.expressions import (
     Expression,
     FloorDiv,
@@ -26,9 +25,13 @@ from deepgemm_codegen.expressions import (
     times,
 )
 from deepgemm_codegen.signature import Parameter, kernel_parameters, parameters
-from deepgemm_codegen.spec import GemmSpec
-from deepgemm_codegen.tiles import Extent, Output
 from deepgemm_codegen.tma import TensorMap
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.epilogue import EpilogueStep
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.tiles import Extent, Output
 
 __all__ = [
     "FRAGMENT_K",

@@ -6,7 +6,6 @@ templates get it as ``text`` next to ``plan``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,8 @@ from deepgemm_codegen.plan import Persistent
 from deepgemm_codegen.tma import TMA_ALIGNMENT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import EpilogueStep
     from deepgemm_codegen.expressions import Expression

@@ -57,7 +57,10 @@ class Parameter:
 
 
 def parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
-    """The caller's arguments in order, which the launcher takes: matrices, step operands, scalars, dimensions, strides."""
+    """The caller's arguments in order, which the launcher takes.
+
+    Matrices, step operands, scalars, dimensions, strides.
+    """
     spec = plan.spec
     found = [Parameter("a", "a", spec.dtype_a), Parameter("b", "b", spec.dtype_b)]
     if spec.dtype_c is not None:

@@ -7,10 +7,12 @@ Names (``M``, ``LDA``, the argument ``b``) are the caller's; roles (`Extent.role
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.dtypes import DType
 from deepgemm_codegen.expressions import Expression, Number, Variable
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
 
 __all__ = ["WARP", "Extent", "Operand", "Output"]
 

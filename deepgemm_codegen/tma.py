@@ -7,11 +7,12 @@ for the C launcher, the GPU harness and the emulator.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.dtypes import DType
-from deepgemm_codegen.expressions import Expression
-from deepgemm_codegen.tiles import Extent
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.expressions import Expression
+    from deepgemm_codegen.tiles import Extent
 
 __all__ = ["PANEL_BYTES", "TMA_ALIGNMENT", "TensorMap", "TmaOperand"]
 

@@ -53,14 +53,12 @@ def emit(
     source = render_kernel(plan)
     built: BuiltCubin | None = None
     if verify or resources or what in ("cubin", "sass"):
-        from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
-
-        built = build_cubin(source, name=plan.name, arch=plan.target)
+        built = _built(plan, source, plan.target)
         if built.log:
             console.detail(built.log.rstrip())
         if resources:
             console.problem(resource_line(plan, arch, built))
-    if verify and built is not None and not _passes(plan, built, console):
+    if verify and built is not None and not _passes(plan, source, console):
         console.problem(f"error: {plan.name} is wrong; nothing is written")
         return 1
     deliver(_artifact(what, source, program, built), output)
@@ -81,12 +79,19 @@ def the_kernel(program: Program) -> KernelPlan:
     return program.kernels[0]
 
 
-def _passes(plan: KernelPlan, built: BuiltCubin, console: Console) -> bool:
+def _built(plan: KernelPlan, source: str, target: str) -> BuiltCubin:
+    """The cubin of a target; the compile cache makes a second call cheap."""
+    from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
+
+    return build_cubin(source, name=plan.name, arch=target)
+
+
+def _passes(plan: KernelPlan, source: str, console: Console) -> bool:
     """Judges the kernel and prints the verdict on stderr."""
     from deepgemm_codegen.cli.judging import verdict_of  # noqa: PLC0415  imports numpy
     from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415
 
-    verdict = verdict_of(plan, lambda: built)
+    verdict = verdict_of(plan, lambda target: _built(plan, source, target))
     if console.level < 0:
         verdict = replace(verdict, notes=())
     console.problem("\n".join(format_verdict(verdict)))

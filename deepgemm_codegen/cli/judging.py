@@ -18,7 +18,7 @@ Judge = Literal["auto", "gpu", "emulator"]
 
 def verdict_of(
     plan: KernelPlan,
-    build: Callable[[], BuiltCubin],
+    build: Callable[[str], BuiltCubin],
     *,
     on: Judge = "auto",
     seed: int = 0,
@@ -28,7 +28,7 @@ def verdict_of(
 
     Args:
         plan: the kernel.
-        build: makes its cubin and PTX; called again it must be cheap.
+        build: makes its cubin and PTX for an architecture; called again it must be cheap.
         on: ``auto`` is the GPU where there is one that runs the kernel, else the emulator.
         seed: of the inputs.
         effort: factor on the number of blocks that the emulator runs.
@@ -36,14 +36,40 @@ def verdict_of(
     Raises:
         EnvironmentLackError: there is no such judge here.
     """
+    from dataclasses import replace  # noqa: PLC0415
+
     from deepgemm_codegen.harness import verify  # noqa: PLC0415  imports numpy
 
-    return verify(
+    target = plan.target if on == "emulator" else _target_here(plan)
+    verdict = verify(
         plan,
-        ptx=lambda: build().ptx,
-        cubin=None if on == "emulator" else lambda: build().cubin,
-        built_for=plan.target,
+        ptx=lambda: build(plan.target).ptx,
+        cubin=None if on == "emulator" else lambda: build(target).cubin,
+        built_for=target,
         on=on,
         seed=seed,
         effort=effort,
     )
+    if target == plan.target:
+        return verdict
+    note = f"built for {target} from the same source: a cubin of {plan.target} does not run here"
+    return replace(verdict, notes=(*verdict.notes, note))
+
+
+def _target_here(plan: KernelPlan) -> str:
+    """What to build a plan for so that the GPU of this machine runs it.
+
+    The source of a plain target (no suffix) serves every newer architecture; its cubin does not.
+    """
+    from deepgemm_codegen.arch import parse_arch  # noqa: PLC0415
+    from deepgemm_codegen.errors import EnvironmentLackError  # noqa: PLC0415
+    from deepgemm_codegen.harness import gpu_arch  # noqa: PLC0415
+    from deepgemm_codegen.toolchain import explain_mismatch  # noqa: PLC0415
+
+    try:
+        here = gpu_arch()
+    except EnvironmentLackError:
+        return plan.target  # there is no GPU, and `verify` says so
+    number, suffix = parse_arch(plan.target)
+    runs = explain_mismatch(plan.target, here, ptx=False) is None
+    return plan.target if runs or suffix or parse_arch(here)[0] < number else here

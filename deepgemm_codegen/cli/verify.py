@@ -91,8 +91,8 @@ def _judged(request: Request, on: Judge, seed: int, effort: float) -> Verdict:
     plan = the_kernel(decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)))
 
     @cache
-    def build() -> BuiltCubin:
-        return build_cubin(render_kernel(plan), name=plan.name, arch=plan.target)
+    def build(target: str) -> BuiltCubin:
+        return build_cubin(render_kernel(plan), name=plan.name, arch=target)
 
     return verdict_of(plan, build, on=on, seed=seed, effort=effort)
 

@@ -117,7 +117,12 @@ def _on_gpu(
     from deepgemm_codegen.harness.gpu import GpuDevice  # noqa: PLC0415  imports cupy's needs
 
     device = GpuDevice(plan, cubin if isinstance(cubin, bytes) else cubin(), built_for)
-    verdict = judge(device, plan, seed=seed, effort=effort)
+    try:
+        verdict = judge(device, plan, seed=seed, effort=effort)
+    except MemoryError as error:  # cupy's own is one
+        raise EnvironmentLackError(
+            f"{plan.name}: the GPU's memory does not hold the operands and the oracle ({error})"
+        ) from error
     if ptx is None or not verdict.passed:
         return verdict
     if plan.tensor_maps:

@@ -30,11 +30,13 @@ class Outcome:
         background: the bits that stood in D before (in its padding, where D is C): poison, or zero
             where D is too big to fill.
         faults: findings and damaged guard bands, each a text for people.
+        complete: whether the run went to its end; D means nothing otherwise.
     """
 
     d: Any
     background: int
     faults: tuple[str, ...] = ()
+    complete: bool = True
 
 
 class Device(Protocol):

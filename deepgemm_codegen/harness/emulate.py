@@ -25,7 +25,10 @@ __all__ = ["EmulatorDevice"]
 SMALL = 1 << 17
 """Operands up to this many elements are computed whole."""
 
-GRID_SPAN = 4096
+MOST_FINDINGS = 3
+"""Distinct findings after which a launch is cut short."""
+
+ADDRESS_STEP = 4096
 """A buffer's address misses a multiple of this by its promised alignment (the emulator's rule)."""
 
 
@@ -114,13 +117,16 @@ class EmulatorDevice:
             params=params,
         )
         chosen = None if blocks is None else [(block, 0, 0) for block in blocks]
-        report = run(self._kernel, launch, blocks=chosen, checks=self._checks, max_findings=3)
-        return Outcome(d, background, tuple(str(finding) for finding in report.findings))
+        report = run(
+            self._kernel, launch, blocks=chosen, checks=self._checks, max_findings=MOST_FINDINGS
+        )
+        faults = tuple(str(finding) for finding in report.findings)
+        return Outcome(d, background, faults, complete=len(faults) < MOST_FINDINGS)
 
 
 def _place(matrix: Matrix, data: Any, *, writable: bool = False) -> GlobalBuffer:
     """A buffer whose base has the promised alignment and no more."""
-    return GlobalBuffer(matrix.name, data, writable, misalign=matrix.align % GRID_SPAN)
+    return GlobalBuffer(matrix.name, data, writable, misalign=matrix.align % ADDRESS_STEP)
 
 
 def _operand(problem: Problem, inputs: Inputs, name: str) -> GlobalBuffer:

@@ -116,6 +116,11 @@ def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None
     outcome = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
     ran = None if blocks is None else tuple(region_of(problem, block) for block in blocks)
     faults = list(outcome.faults)
+    count = problem.grid if blocks is None else len(blocks)
+    if not outcome.complete:
+        return CheckResult(
+            case.check, passed=False, problem=str(problem), faults=tuple(faults), blocks=count
+        )
     d = problem.matrix("d")
     stray = stray_writes(d, outcome.d, ran, xp, outcome.background)
     if stray:
@@ -130,7 +135,7 @@ def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None
         result,
         passed=result.passed and not faults,
         faults=tuple(faults),
-        blocks=problem.grid if blocks is None else len(blocks),
+        blocks=count,
     )
 
 

@@ -131,5 +131,8 @@ C_ALWAYS_READ = text(r"if \(beta != 0\.0f\)", "if (true)")
 C_NEVER_READ = text(r"if \(beta != 0\.0f\)", "if (false)")
 """C is not read whatever beta is."""
 
-NARROW_OFFSETS = text(r"\((row \* LD[CD] \+ column)\)", r"static_cast<int>(\1)")
-"""Offsets of D and C in 32 bits."""
+NARROW_OFFSETS = text(
+    r"\((row \* LD[CD] \+ column)\)",
+    r'[&] { int n; asm("mov.b32 %0, %1;" : "=r"(n) : "r"((int)(\1))); return n; }()',
+)
+"""Offsets of D and C in 32 bits; a mere cast is undone where the compiler joins rows' offsets."""

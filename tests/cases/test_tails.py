@@ -144,7 +144,7 @@ def test_t12_inner_dimension_of_zero() -> None:
 def test_t13_nothing_to_compute_launches_nothing(
     sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault seen: a grid of max(tiles, 1), which calls the launch that is forbidden here."""
+    """Fault seen: a grid of at least one block."""
     plan = plan_of("m=dynamic n=dynamic k=64")
     problem = bind(plan, **{"m": 64, "n": 64, **sizes})
     device = device_of(plan)

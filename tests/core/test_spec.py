@@ -64,8 +64,10 @@ def test_dense_leading_dimensions(
         ({"layout_d": "x"}, "layout_d = x: unknown; n (row-major) or t"),
         (
             {"lda": 15},
-            "lda = 15: too small; a stored row of A holds 16 elements (layout nn, D n), so give"
-            " 16 or more",
+            (
+                "lda = 15: too small; a stored row of A holds 16 elements (layout nn, D n), so give"
+                " 16 or more"
+            ),
         ),
         ({"ldc": 32}, "ldc = 32: the kernel has no C; give dtype_c or leave ldc out"),
         ({"align_a": 3}, "align_a = 3: give a power of two from 2 to 4096 (bytes)"),
@@ -81,8 +83,10 @@ def test_dense_leading_dimensions(
         ),
         (
             {"dtype_b": "bf16"},
-            "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one type; give"
-            " both the same",
+            (
+                "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one type; give"
+                " both the same"
+            ),
         ),
         (
             {"dtype_acc": "fp16"},

@@ -142,6 +142,21 @@ def test_a_problem_too_large_for_the_gpu_is_refused(monkeypatch: pytest.MonkeyPa
     )
 
 
+def test_an_oracle_too_large_for_the_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy, plan, _ = fake(monkeypatch, "m=64 n=64 k=64")
+
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError("Out of memory allocating 7 bytes")
+
+    monkeypatch.setattr(cupy, "ascontiguousarray", full)
+    with pytest.raises(EnvironmentLackError) as raised:
+        verify(plan, cubin=b"cubin", on="gpu")
+    assert str(raised.value) == (
+        f"{plan.name}: the GPU's memory does not hold the operands and the oracle "
+        "(Out of memory allocating 7 bytes)"
+    )
+
+
 def test_a_launch_that_fails_is_an_honest_no(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy, plan, _ = fake(monkeypatch)
     cupy.failure = RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")

@@ -122,7 +122,9 @@ MUTANTS = {
     "rows of a unguarded": Mutant(
         "tails", r"row < M \? K - column : 0", "K - column", seen="out-of-bounds-read"
     ),
-    "store beyond n": Mutant("tails", r"row >= M \|\| column >= N", "row >= M", seen="written"),
+    "store beyond n": Mutant(
+        "tails", r"row >= M \|\| column >= N", "row >= M", seen="out-of-bounds"
+    ),
     "store beyond m": Mutant(
         "tails", r"row >= M \|\| column >= N", "column >= N", seen="out-of-bounds-write"
     ),

@@ -67,7 +67,7 @@ GOLDEN: dict[str, KernelPlan] = {
         layout="nt",
         arch="sm_89",
     ),
-    # More shared memory than a launch gets by default, a warp tile of 16 columns, one row a lane set.
+    # More shared memory than a launch gets by default, a warp tile of 16 columns.
     "wide_nt": _plan(
         Choice(128, 128, 64, 1, 8, 4, 1, 8), m=256, n=120, k=512, layout="nt", arch="sm_80"
     ),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide import Choice, assemble
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.plan import KernelPlan
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin, compile_ptx, disassemble
 
 from .plans import GOLDEN
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import jinja2.meta
@@ -16,6 +15,9 @@ from deepgemm_codegen.render import environment, render_kernel
 from deepgemm_codegen.resources import data_folder
 
 from .plans import GOLDEN
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEMPLATES = sorted(data_folder("templates").rglob("*.j2"))
 IDS = [path.relative_to(data_folder("templates")).as_posix() for path in TEMPLATES]

@@ -1,0 +1,103 @@
+"""Judges every kernel of ``configs/kernels`` where this machine can, and writes the table.
+
+    python benchmarks/verify_kernels.py --on gpu --out benchmarks/results [--jobs 8]
+
+Writes ``verify_gpu.json`` and ``verify_gpu.md`` (or ``..._emulator``): a line a kernel with its
+verdict, the architecture that the source was built for, blocks and input sets. Exit code 1 when
+any kernel fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def judge(job: tuple[str, str, str, int]) -> dict[str, Any]:
+    """The verdict on one spec, as a JSON object."""
+    from deepgemm_codegen.arch import load_arch
+    from deepgemm_codegen.cli.judging import verdict_of
+    from deepgemm_codegen.decide import decide
+    from deepgemm_codegen.harness import as_json, format_verdict
+    from deepgemm_codegen.render import render_kernel
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.toolchain import build_cubin
+
+    text, source, on, seed = job
+    spec = GemmSpec.from_text(text)
+    plan = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)).kernels[0]
+    code = render_kernel(plan)
+
+    def build(target: str) -> Any:
+        return build_cubin(code, name=plan.name, arch=target)
+
+    begun = time.process_time()
+    verdict = verdict_of(plan, build, on=on, seed=seed)  # type: ignore[arg-type]
+    return {
+        "source": source,
+        "spec": text,
+        "seconds": round(time.process_time() - begun, 2),
+        "line": format_verdict(verdict)[0],
+        **as_json(verdict),
+    }
+
+
+def main() -> int:
+    """Judges all kernels in parallel and writes both files."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--on", choices=("gpu", "emulator"), required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    from deepgemm_codegen.specfile import read_all
+
+    files = sorted((ROOT / "configs" / "kernels").glob("*.yaml"))
+    entries = read_all([str(path) for path in files])
+    jobs = [(str(entry.spec), Path(entry.file).name, options.on, options.seed) for entry in entries]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        records = list(pool.map(judge, jobs))
+    machine = {"command": " ".join(["python", *sys.argv]), "on": options.on}
+    if options.on == "gpu":
+        import cupy
+
+        properties = cupy.cuda.runtime.getDeviceProperties(0)
+        machine["gpu"] = properties["name"].decode()
+        machine["driver"] = str(cupy.cuda.runtime.driverGetVersion())
+    failed = [record for record in records if not record["passed"]]
+    options.out.mkdir(parents=True, exist_ok=True)
+    stem = options.out / f"verify_{options.on}"
+    document = {**machine, "seed": options.seed, "kernels": records}
+    stem.with_suffix(".json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    lines = [
+        f"# Every kernel of configs/kernels, judged on the {options.on}",
+        "",
+        *(f"- {key}: {value}" for key, value in machine.items()),
+        f"- {len(records) - len(failed)} of {len(records)} passed, seed {options.seed}",
+        "",
+        "| kernel | from | verdict |",
+        "| --- | --- | --- |",
+    ]
+    for record in records:
+        verdict = " ".join(record["line"].split()).replace("|", "/")
+        notes = "; ".join(record.get("notes", ()))
+        text = f"{verdict}{'; ' if notes else ''}{notes}"
+        lines.append(f"| {record['name']} | {record['source']} | {text} |")
+    stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    print(f"{len(records) - len(failed)} of {len(records)} passed")
+    for record in failed:
+        print(record["line"])
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
