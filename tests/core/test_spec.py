@@ -84,8 +84,8 @@ def test_dense_leading_dimensions(
         (
             {"dtype_b": "bf16"},
             (
-                "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one type; give"
-                " both the same"
+                "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one type;"
+                " give both the same"
             ),
         ),
         (
