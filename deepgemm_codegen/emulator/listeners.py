@@ -100,7 +100,7 @@ class Listener:
     def use(self, barrier: Mbarrier, lanes: Array, site: int, verb: str) -> None:
         """Threads are about to do something with an mbarrier."""
 
-    def arrive(self, barrier: Mbarrier, lanes: Array) -> None:
+    def arrive(self, barrier: Mbarrier, lanes: Array, site: int) -> None:
         """Threads arrived at an mbarrier, which releases what they did."""
 
     def phase(self, barrier: Mbarrier) -> None:

@@ -205,7 +205,7 @@ class OrderListener(Listener):
         self._become(cells, ids, _BARRIER, -1)
 
     def use(self, barrier: Mbarrier, lanes: Array, site: int, verb: str) -> None:
-        """The initialisation must be known; a remote use is checked again at the end."""
+        """The initialisation must be known."""
         _, time = self.barriers[barrier.number]
         late = self.clocks.known[lanes, barrier.lane] < time
         if late.any():
@@ -218,11 +218,11 @@ class OrderListener(Listener):
                 address=barrier.address,
                 count=int(late.sum()),
             )
+
+    def arrive(self, barrier: Mbarrier, lanes: Array, site: int) -> None:
+        """The phase gets what the threads know; a remote arrival is checked again at the end."""
         for lane in lanes[lanes // self.threads != barrier.block].tolist():
             self.remote[lane, barrier.block] = (self.clocks.now, site)
-
-    def arrive(self, barrier: Mbarrier, lanes: Array) -> None:
-        """The phase gets what the threads know."""
         snapshot = self.clocks.release(lanes)
         self.pending[barrier.number] = merge(self.pending.get(barrier.number), snapshot)
 

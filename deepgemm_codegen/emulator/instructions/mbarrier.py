@@ -260,7 +260,7 @@ def mbarrier_arrive(
                 )
                 continue
             for listener in context.shared.listeners:
-                listener.arrive(barrier, np.array([lane]))
+                listener.arrive(barrier, np.array([lane]), site.number)
             complete(context, barrier)
 
 
