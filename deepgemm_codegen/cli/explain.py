@@ -111,6 +111,6 @@ COMMAND = Command(
     examples=(
         "deepgemm_codegen explain --m=4096 --n=4096 --k=4096 --layout=nt",
         "deepgemm_codegen explain --m=4096 --n=4096 --k=4096 --stages=8 --origin",
-        "deepgemm_codegen explain configs/kernels.yaml --json",
+        "deepgemm_codegen explain configs/kernels/gpt2_small.yaml --json",
     ),
 )

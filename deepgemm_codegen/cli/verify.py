@@ -159,6 +159,6 @@ COMMAND = Command(
     " verdict says where it was judged. Exit code 0 when all pass, 1 when one is wrong.",
     examples=(
         "deepgemm_codegen verify --m=256 --n=256 --k=256 --layout=nt",
-        "deepgemm_codegen verify configs/kernels.yaml --on=gpu",
+        "deepgemm_codegen verify configs/kernels/gpt2_small.yaml --on=gpu",
     ),
 )
