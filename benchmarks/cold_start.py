@@ -116,9 +116,10 @@ def main() -> int:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "cold_start.json").write_text(json.dumps(record, indent=2) + "\n")
     (RESULTS / "cold_start.md").write_text(table)
-    slow = [row["side"] for row in rows if row["limit"] and row["ratio"] > row["limit"]]
-    if slow:
-        print(f"over the limit: {', '.join(map(str, slow))}")
+    limited = [row for row in rows if row["limit"]]
+    slow = [row for row in limited if row["ratio"] > row["limit"]]
+    words = ", ".join(f"{row['side']} {row['ratio']} of {row['limit']}" for row in slow or limited)
+    print(f"{'over the limit' if slow else 'within the limits'}: {words}")
     return 1 if slow else 0
 
 

@@ -115,7 +115,7 @@ def _main(context: click.Context, /, **values: Any) -> int:
     return emit(
         request.spec,
         what=values["emit"] or "ptx",
-        output=values["output"] or "",
+        output="-" if values["output"] is None else values["output"],
         verify=values["verify"],
         resources=values["resources"],
         console=console,

@@ -34,7 +34,7 @@ def emit(
     Args:
         spec: what to generate.
         what: ``ptx``, ``cu``, ``cubin``, ``sass`` or ``plan``.
-        output: a path; empty or ``-`` is stdout.
+        output: a path; ``-`` is stdout.
         verify: whether the kernel is built and judged first.
         resources: whether registers and occupancy are printed.
         console: where notes go.
@@ -54,6 +54,8 @@ def emit(
     built: BuiltCubin | None = None
     if verify or resources or what in ("cubin", "sass"):
         built = _built(plan, source, plan.target)
+        if built.log:
+            console.detail(built.log.rstrip())
         if resources:
             console.problem(resource_line(plan, arch, built))
     if verify and built is not None and not _passes(plan, source, console):

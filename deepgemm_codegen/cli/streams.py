@@ -76,13 +76,13 @@ def print_data(data: str | bytes) -> None:
 
 
 def deliver(data: str | bytes, output: str) -> None:
-    """Writes a result to the file ``-o`` names, or to stdout (also ``-``).
+    """Writes a result to the file ``-o`` names; ``-`` is stdout.
 
     Raises:
         InputError: bytes would go to a terminal, or the path is wrong.
         EnvironmentLackError: the machine refuses.
     """
-    if output not in ("", "-"):
+    if output != "-":
         from deepgemm_codegen.files import atomic_write  # noqa: PLC0415  stdout does without
 
         atomic_write(output, data)

@@ -361,9 +361,7 @@ class OrderListener(Listener):
         self.ids[cells] = ids
         self.read_time[:, cells] = 0
 
-    def _after_writes(
-        self, cells: Array, ids: Array, known: _Known, *, read: bool
-    ) -> Array | None:
+    def _after_writes(self, cells: Array, ids: Array, known: _Known, *, read: bool) -> Array | None:
         """Check that the last writes are known; returns the cells that hold no data (bool)."""
         times, by = self.time[cells], self.by[cells]
         late = np.flatnonzero(known.of(by, np.arange(cells.size)) < times)
@@ -384,9 +382,7 @@ class OrderListener(Listener):
             (~(bad | opaque | agent), _READ_RACE, _WRITE_RACE),
         ):
             if which.any():
-                self._report(
-                    on_read if read else on_write, cells, ids, late[which], others[which]
-                )
+                self._report(on_read if read else on_write, cells, ids, late[which], others[which])
         bad = bad | agent
         if not bad.any():
             return None

@@ -144,8 +144,10 @@ def check_untouched(context: Context, pc: int, mask: Array) -> None:
                     reads, writes = registers_of(ins, what.destinations)
                     names = reads if what.deferred else reads | writes
                     registers = context.translation.program.registers
-                    if any(n in registers and registers[n].row in rows
-                           and registers[n].bank == "r" for n in names):
+                    if any(
+                        n in registers and registers[n].row in rows and registers[n].bank == "r"
+                        for n in names
+                    ):
                         first = context.translation.names.sites[id(ins)]
             lane = group.start + int(np.flatnonzero(mask[group.part])[0])
             context.collector.add(

@@ -260,6 +260,14 @@ def test_a_bad_output_path(cli: Cli, tmp_path: Path) -> None:
         assert result.err.startswith(f"error: cannot write '{path}': {cause}; ")
 
 
+def test_an_empty_output_path(cli: Cli) -> None:
+    result = cli(*SMALL, "--emit=cu", "-o", "")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "error: cannot write '': the name is not valid on this file system; choose another name\n"
+    )
+
+
 def test_a_read_only_folder(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir()

@@ -105,9 +105,7 @@ def _address(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tupl
     return emitter.source(operand.base, f"u{bits}", ins), operand.offset
 
 
-def _place(
-    emitter: Emitter, ins: Instruction, operand: nodes.Operand
-) -> tuple[str, str, str, int]:
+def _place(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tuple[str, str, str, int]:
     """A map's address, and the coordinates."""
     if not isinstance(operand, nodes.Address) or len(operand.extra) != 1:
         raise emitter.fail(ins, "a tensor map and coordinates were expected")

@@ -192,7 +192,10 @@ def mbarrier_init(
         expected = int(count[lane])
         bad = ""
         if where % MBARRIER_BYTES:
-            bad, kind = f"an mbarrier at an address that is no multiple of 8: {where:#x}", "misaligned"
+            bad, kind = (
+                f"an mbarrier at an address that is no multiple of 8: {where:#x}",
+                "misaligned",
+            )
         elif not 0 <= where <= context.shared.nbytes - MBARRIER_BYTES:
             bad, kind = "an mbarrier outside the block's shared memory", "out-of-bounds-write"
         elif not 0 < expected <= LARGEST_COUNT:
