@@ -187,12 +187,7 @@ COMMAND = Command(
     help="Writes every kernel that FILES ask for, and a manifest, into a folder. Flags below"
     " Output apply to every kernel and beat the files.",
     examples=(
-<<<<<<< HEAD
-        "deepgemm_codegen generate configs/kernels/gpt2_small.yaml -o generated",
-        "deepgemm_codegen generate configs/kernels/gpt2_small.yaml -o generated --check --diff",
-=======
         "deepgemm_codegen generate configs/kernels/*.yaml -o generated",
         "deepgemm_codegen generate configs/kernels/*.yaml -o generated --check --diff",
->>>>>>> cli
     ),
 )
