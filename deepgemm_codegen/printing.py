@@ -274,8 +274,8 @@ def _grid_c(plan: KernelPlan) -> str:
     if not isinstance(plan.schedule, Persistent):
         return "static_cast<unsigned>(blocks)"
     if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
-        return "static_cast<unsigned>(blocks < sms ? blocks : sms / CLUSTER * CLUSTER)"
-    return "static_cast<unsigned>(blocks < sms ? blocks : sms)"
+        return "static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS / CLUSTER * CLUSTER}))"
+    return "static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS}))"
 
 
 def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:

@@ -108,7 +108,8 @@ def level_flags() -> list[click.Parameter]:
 
 def files_argument(*, required: bool) -> click.Parameter:
     """Kernel files, any number of them."""
-    return click.Argument(["files"], nargs=-1, required=required, metavar="FILE...")
+    metavar = "FILE..." if required else "[FILE]..."
+    return click.Argument(["files"], nargs=-1, required=required, metavar=metavar)
 
 
 def version_flag() -> click.Parameter:

@@ -21,6 +21,7 @@ from deepgemm_codegen.emulator.kernel import Checks, Kernel, Launch, Report, Sta
 from deepgemm_codegen.emulator.memory import GlobalBuffer, LazyArray, Pointer
 from deepgemm_codegen.emulator.nodes import Module
 from deepgemm_codegen.emulator.parser import parse
+from deepgemm_codegen.emulator.tensormap import TensorMap
 
 __all__ = [
     "Actor",
@@ -39,6 +40,7 @@ __all__ = [
     "Report",
     "SharedCost",
     "Statistics",
+    "TensorMap",
     "UnsupportedError",
     "parse",
     "run",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.asynchronous import AsyncState
 from deepgemm_codegen.emulator.listeners import make_ids
 from deepgemm_codegen.emulator.registry import RUNTIME
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.memory import GlobalMemory
     from deepgemm_codegen.emulator.shared import SharedMemory
     from deepgemm_codegen.emulator.tensorcore import Arithmetic
+    from deepgemm_codegen.emulator.tensormap import PlacedMap
     from deepgemm_codegen.emulator.translate import Translation
 
 __all__ = ["DTYPES", "Context"]
@@ -50,11 +53,16 @@ class Context:
     """
 
     def __init__(
-        self, translation: Translation, blocks: int, block_shape: tuple[int, int, int]
+        self,
+        translation: Translation,
+        blocks: int,
+        block_shape: tuple[int, int, int],
+        cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
         x, y, z = block_shape
         self.translation = translation
         self.block_shape = block_shape
+        self.cluster = cluster
         self.real_threads = x * y * z
         self.blocks = blocks
         self.threads = -(-self.real_threads // 32) * 32
@@ -75,6 +83,8 @@ class Context:
         self.arithmetic: Arithmetic
         self.local = np.zeros((self.lanes, translation.program.local_bytes), np.uint8)
         self.parameters = b""
+        self.tensor_maps: dict[int, PlacedMap] = {}
+        self.state: AsyncState
         # cp.async: groups committed by each lane, and copies not waited for yet.
         self.committed = np.zeros(self.lanes, np.int64)
         self.copies: list[Any] = []
@@ -96,11 +106,18 @@ class Context:
         for axis, name in enumerate("xyz"):
             self.special[f"s_ctaid_{name}"][...] = np.repeat(coordinates[:, axis], self.threads)
             self.special[f"s_nctaid_{name}"][...] = grid[axis]
+            size = self.cluster[axis]
+            index = coordinates[:, axis] // size
+            self.special[f"s_clusterid_{name}"][...] = np.repeat(index, self.threads)
+            self.special[f"s_nclusterid_{name}"][...] = grid[axis] // size
+            rank = np.repeat(coordinates[:, axis] % size, self.threads)
+            self.special[f"s_cluster_ctaid_{name}"][...] = rank
 
     def reset(self) -> None:
         """Forget the state of the blocks that ran before."""
         self.committed[...] = 0
         self.copies = []
+        self.state = AsyncState(self.blocks, self.threads, prod(self.cluster))
         self.local[...] = 0xFF
 
     def _special(self) -> dict[str, Array]:
@@ -115,6 +132,12 @@ class Context:
             "ntid_x": x, "ntid_y": y, "ntid_z": self.block_shape[2],
             "ctaid_x": 0, "ctaid_y": 0, "ctaid_z": 0, "nctaid_x": 1, "nctaid_y": 1, "nctaid_z": 1,
             "laneid": lane, "warpid": thread // 32, "nwarpid": self.threads // 32,
+            "clusterid_x": 0, "clusterid_y": 0, "clusterid_z": 0,
+            "nclusterid_x": 1, "nclusterid_y": 1, "nclusterid_z": 1,
+            "cluster_ctaid_x": 0, "cluster_ctaid_y": 0, "cluster_ctaid_z": 0,
+            "cluster_nctaid_x": self.cluster[0], "cluster_nctaid_y": self.cluster[1],
+            "cluster_nctaid_z": self.cluster[2], "cluster_nctarank": prod(self.cluster),
+            "cluster_ctarank": self.lane_ids // self.threads % prod(self.cluster),
             "smid": 0, "nsmid": 1, "dynamic_smem_size": 0,
             "lanemask_eq": bit, "lanemask_lt": bit - one, "lanemask_le": bit | (bit - one),
             "lanemask_gt": every & ~(bit | (bit - one)), "lanemask_ge": every & ~(bit - one),

@@ -24,6 +24,9 @@ _BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "f16": 16, "u32": 32, "s32": 32
 _BITS |= {"u64": 64, "s64": 64, "f64": 64}
 SPECIAL = frozenset(
     {f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"}
+    | {f"%{name}.{axis}" for name in ("clusterid", "nclusterid") for axis in "xyz"}
+    | {f"%{name}.{axis}" for name in ("cluster_ctaid", "cluster_nctaid") for axis in "xyz"}
+    | {"%cluster_ctarank", "%cluster_nctarank"}
     | {"%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%dynamic_smem_size"}
     | {f"%lanemask_{order}" for order in ("eq", "le", "lt", "ge", "gt")}
 )
@@ -54,6 +57,7 @@ class Emitter:
         self.shared = shared
         self.lines: list[str] = []
         self.mask = "m" if masked else "None"
+        self.parameters = {slot.name: slot for slot in program.parameters}
 
     # -- one instruction --
 
@@ -139,6 +143,8 @@ class Emitter:
                 if code not in ("u32", "s32"):
                     raise self.fail(ins, f"{text} is 32 bits wide")
                 return self.use("s_" + text[1:].replace(".", "_"))
+            case nodes.Name(text) if text in self.parameters:
+                return self.constant(code, self.parameters[text].offset)
             case nodes.Name(text) if text in self.program.symbols:
                 return self.constant(code, self.program.symbols[text].address)
             case nodes.Name(text):

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from deepgemm_codegen.emulator import instructions
 from deepgemm_codegen.emulator.context import Context
+from deepgemm_codegen.emulator.ending import finish
 from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
 from deepgemm_codegen.emulator.machine import Machine
 from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
+from deepgemm_codegen.emulator.ordering import OrderListener
 from deepgemm_codegen.emulator.parameters import pack
 from deepgemm_codegen.emulator.program import link
 from deepgemm_codegen.emulator.races import RaceListener
 from deepgemm_codegen.emulator.shared import SharedMemory
 from deepgemm_codegen.emulator.tensorcore import arithmetic as find_arithmetic
+from deepgemm_codegen.emulator.tensormap import TensorMap
 from deepgemm_codegen.emulator.translate import translate
 
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Checks", "Kernel", "Launch", "Report", "Statistics", "run"]
 
 Dim3 = tuple[int, int, int]
-Parameter = int | float | bytes | np.generic | GlobalBuffer | Pointer
+Parameter = int | float | bytes | np.generic | GlobalBuffer | Pointer | TensorMap
 
 instructions.load()
 
@@ -43,13 +47,15 @@ class Launch:
         block: threads in x, y, z.
         shared_bytes: dynamic shared memory.
         params: one for each kernel parameter, in order: integers, floats, buffers or pointers
-            into them, bytes for a structure.
+            into them, tensor maps, bytes for a structure.
+        cluster: blocks of a cluster in x, y, z; None for what the kernel was compiled for.
     """
 
     grid: Dim3
     block: Dim3
     shared_bytes: int = 0
     params: Sequence[Parameter] = ()
+    cluster: Dim3 | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +121,14 @@ class Kernel:
         self.program = link(module, entry)
         self.arithmetic = find_arithmetic(arithmetic)
         self.translation = translate(self.program)
-        self._contexts: dict[tuple[int, Dim3], Context] = {}
+        self._contexts: dict[tuple[int, Dim3, Dim3], Context] = {}
 
-    def context(self, blocks: int, shape: Dim3) -> Context:
+    def context(self, blocks: int, shape: Dim3, cluster: Dim3) -> Context:
         """State for a batch of blocks, made once for each size."""
-        key = (blocks, shape)
+        key = (blocks, shape, cluster)
         found = self._contexts.get(key)
         if found is None:
-            found = Context(self.translation, blocks, shape)
+            found = Context(self.translation, blocks, shape, cluster)
             exec(self.translation.code, found.namespace)  # noqa: S102  our own generated source
             found.arithmetic = self.arithmetic
             self._contexts[key] = found
@@ -155,10 +161,11 @@ def run(
     """Run some thread blocks of a launch (None: all) and report what went wrong.
 
     Buffers are written in place. Blocks run in the order given, several at a time; they share
-    nothing but global memory.
+    nothing but global memory. The blocks of a cluster run together, at the place of the first.
 
     Raises:
-        LaunchError: parameters or shapes that do not fit the kernel, a block outside the grid.
+        LaunchError: parameters or shapes that do not fit the kernel, a block outside the grid, a
+            part of a cluster.
     """
     checks = checks or Checks()
     gx, gy, gz = launch.grid
@@ -175,14 +182,45 @@ def run(
             f"{threads} threads in a block; {kernel.program.name} allows "
             f"{kernel.program.max_threads}"
         )
+    cluster = kernel.program.cluster if launch.cluster is None else launch.cluster
+    size = prod(cluster)
+    blocks = whole_clusters(list(blocks), launch.grid, cluster)
     session = _Session(kernel, launch, checks, Collector(max_findings, fail_fast=fail_fast))
-    at_once = max(1, checks.lanes // (-(-threads // 32) * 32))
+    session.cluster = cluster
+    at_once = max(1, checks.lanes // (-(-threads // 32) * 32) // size) * size
     try:
         for start in range(0, len(blocks), at_once):
             session.batch(list(blocks[start : start + at_once]))
     except StopEmulation:
         pass
     return session.report()
+
+
+def whole_clusters(blocks: list[Dim3], grid: Dim3, cluster: Dim3) -> list[Dim3]:
+    """The blocks, cluster by cluster in order of first appearance, each in order of rank.
+
+    Raises:
+        LaunchError: a grid that is no whole number of clusters, or a part of a cluster.
+    """
+    if cluster == (1, 1, 1):
+        return blocks
+    if any(g % c for g, c in zip(grid, cluster, strict=True)):
+        raise LaunchError(f"grid {grid} is no whole number of clusters {cluster}")
+    cx, cy, cz = cluster
+    chosen = set(blocks)
+    result: dict[Dim3, None] = {}
+    for x, y, z in blocks:
+        first = (x // cx * cx, y // cy * cy, z // cz * cz)
+        for k in range(cz):
+            for j in range(cy):
+                for i in range(cx):
+                    block = (first[0] + i, first[1] + j, first[2] + k)
+                    if block not in chosen:
+                        raise LaunchError(
+                            f"block {block} is missing: it shares a cluster with {(x, y, z)}"
+                        )
+                    result[block] = None
+    return list(result)
 
 
 class _Session:
@@ -193,7 +231,8 @@ class _Session:
     ) -> None:
         self.kernel, self.launch, self.checks, self.collector = kernel, launch, checks, collector
         self.memory = GlobalMemory(collector)
-        self.image = pack(kernel.program, launch.params, self.memory)
+        self.image, self.maps = pack(kernel.program, launch.params, self.memory)
+        self.cluster: Dim3 = (1, 1, 1)
         self.costs = CostListener() if checks.costs else None
         self.done = self.instructions = 0
         self.counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
@@ -206,17 +245,19 @@ class _Session:
 
     def batch(self, blocks: list[Dim3]) -> None:
         """Run some blocks together."""
-        context = self.kernel.context(len(blocks), self.launch.block)
+        context = self.kernel.context(len(blocks), self.launch.block, self.cluster)
         self.collector.lookup = _Lookup(self.kernel, blocks, context.threads)
         shared = SharedMemory(self.shared_bytes, len(blocks), context.threads, self.collector)
         context.collector = self.collector
         context.memory = self.memory
         context.parameters = self.image
+        context.tensor_maps = self.maps
         context.shared = shared
         if self.checks.races:
-            cell = self.kernel.translation.cell
+            translation = self.kernel.translation
+            listener = OrderListener if translation.asynchronous else RaceListener
             shared.listeners.append(
-                RaceListener(shared, cell, len(blocks), context.threads, self.collector)
+                listener(shared, translation.cell, len(blocks), context.threads, self.collector)
             )
         if self.costs is not None:
             shared.listeners.append(self.costs)
@@ -226,7 +267,8 @@ class _Session:
         machine = Machine(context, self.checks.step_limit)
         try:
             with np.errstate(all="ignore"):
-                machine.run()
+                if machine.run():
+                    finish(context)
         finally:
             self.instructions += int((machine.executed * self.counts).sum()) // 32
         self.done += len(blocks)

@@ -6,11 +6,14 @@ access of each lane, so that a check is a handful of numpy calls for a whole bat
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["SITE_SHIFT", "Access", "Listener", "make_ids", "split_id"]
+if TYPE_CHECKING:
+    from deepgemm_codegen.emulator.mbarrier import Mbarrier
+
+__all__ = ["SITE_SHIFT", "Access", "Agent", "Listener", "Region", "make_ids", "split_id"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,6 +46,28 @@ class Access(NamedTuple):
     ids: Array
 
 
+class Region(NamedTuple):
+    """An asynchronous access to shared memory, in chunks of 16 bytes.
+
+    Attributes:
+        address: int64, shape (n,): byte offset in the array that holds all blocks' windows, each a
+            multiple of 16.
+        lanes: the threads that issued it together.
+        site: the instruction.
+    """
+
+    address: Array
+    lanes: Array
+    site: int
+
+
+class Agent(NamedTuple):
+    """Who reads shared memory beside the threads: ``wgmma`` of a warpgroup, ``bulk`` of a lane."""
+
+    kind: str
+    number: int
+
+
 class Listener:
     """Base of all checks; every event does nothing here."""
 
@@ -66,6 +91,47 @@ class Listener:
 
     def meet(self, lanes: Array) -> None:
         """Groups of threads met: int array (groups, members) of lanes."""
+
+    # -- asynchronous agents and mbarriers (Hopper) --
+
+    def initialise(self, barrier: Mbarrier) -> None:
+        """An mbarrier was made."""
+
+    def use(self, barrier: Mbarrier, lanes: Array, site: int, verb: str) -> None:
+        """Threads are about to do something with an mbarrier."""
+
+    def arrive(self, barrier: Mbarrier, lanes: Array, site: int) -> None:
+        """Threads arrived at an mbarrier, which releases what they did."""
+
+    def phase(self, barrier: Mbarrier) -> None:
+        """A phase of an mbarrier is complete."""
+
+    def observe(self, barrier: Mbarrier, lanes: Array) -> None:
+        """Threads saw that the mbarrier's last phase is complete."""
+
+    def fence(self, lanes: Array) -> None:
+        """Threads fenced their ordinary accesses for the asynchronous proxy."""
+
+    def land(self, region: Region, barrier: Mbarrier) -> None:
+        """A bulk copy writes shared memory; it is complete with the mbarrier's current phase."""
+
+    def fetch(self, region: Region, agent: Agent, time: int) -> Array | None:
+        """An agent reads shared memory until its group ``time`` is waited for.
+
+        Returns the chunks that must yield poison (bool), or None.
+        """
+
+    def settle(self, agent: Agent, lanes: Array, time: int) -> None:
+        """Threads waited until an agent's groups up to ``time`` were done."""
+
+    def cluster_arrive(self, cluster: int, lanes: Array, *, release: bool) -> None:
+        """Threads arrived at the barrier of a cluster."""
+
+    def cluster_complete(self, cluster: int) -> None:
+        """All threads of a cluster have arrived."""
+
+    def cluster_wait(self, cluster: int, lanes: Array) -> None:
+        """Threads saw that the cluster's barrier is complete."""
 
     def finish(self) -> None:
         """The batch of blocks ended."""

@@ -3,7 +3,8 @@
 While all lanes agree, a basic block runs for all of them at once. Where they part, the lanes with
 the smallest block number go first, under a mask, until they agree again: compilers lay code out so
 that this reconverges, with no knowledge of the program's structure. Now and then the lanes passed
-over longest get a turn, so that lanes may wait for each other in loops.
+over longest get a turn, so that lanes may wait for each other in loops. Lanes whose wait on an
+mbarrier failed sleep until its phase completes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from deepgemm_codegen.emulator.stuck import report_deadlock
+from deepgemm_codegen.emulator.warpgroup import check_untouched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,37 +50,47 @@ class Machine:
         lanes = context.lanes
         self.steps = self.looked = 0
         self.last_run = np.zeros(lanes, np.int64)
+        self.state = context.state
         self.alive = context.alive
         self.alive[...] = context.alive0
         self.pcs = np.zeros(lanes, np.int64)
-        # Barrier a lane waits at: -1 none, -2 a warp barrier, otherwise the barrier's number.
+        # Barrier a lane waits at: -1 none, -2 a warp's, -3 a cluster's, otherwise its number.
         self.waiting = np.full(lanes, -1, np.int64)
         self.expected = np.zeros(lanes, np.int64)
         self.wait_site = np.zeros(lanes, np.int64)
         self.member = np.zeros(lanes, np.int64)
 
-    def run(self) -> None:
-        """Run until all lanes have ended."""
+    def run(self) -> bool:
+        """Run until all lanes have ended, or none can go on; whether they ended."""
         pc = 0
         together = bool(self.alive.all())
         while True:
             if together:
                 pc = self._run_together(pc)
                 if pc < 0:
-                    return
+                    return self.steps <= self.limit
+            if self.state.recheck:
+                self._release()
             runnable = self.alive & (self.waiting == -1)
+            if self.state.sleeping:
+                runnable = self.state.awake(runnable)
             if not runnable.any():
-                if self.alive.any():
-                    self._deadlock()
-                return
+                stuck = bool(self.alive.any())
+                if stuck:
+                    report_deadlock(self)
+                return not stuck
             pc = self._choose(runnable)
             mask = runnable & (self.pcs == pc)
+            if self.state.sleeping:
+                self.state.rouse(mask)
             together = bool(mask.all())
             if together:
                 continue
             if self._count(pc, int(np.count_nonzero(mask))):
-                return
+                return False
             self.last_run[mask] = self.steps
+            if self.state.hot:
+                check_untouched(self.context, pc, mask)
             self.masked(pc)(mask)
             self._end(self.blocks[pc].terminator, pc, mask)
 
@@ -108,9 +122,13 @@ class Machine:
         while True:
             if self._count(pc, lanes):
                 return -1
+            if self.state.hot:
+                check_untouched(self.context, pc, self.alive)
             self.full[pc]()
             end = self.blocks[pc].terminator
             after = pc + 1
+            if self.state.sleeping:
+                break
             if end.kind == "branch":
                 taken = lanes
                 if end.predicate >= 0:
@@ -192,7 +210,10 @@ class Machine:
         self.pcs[mask] = pc + 1
         ins = self.translation.program.instructions[end.site]
         self.wait_site[mask] = end.site
-        if kind == "warp-barrier":
+        if kind == "cluster-barrier":
+            self._check_whole_warps(end.site, mask)
+            self.waiting[mask] = -3
+        elif kind == "warp-barrier":
             self.waiting[mask] = -2
             self.member[mask] = self._members(end)[mask] if ins.operands else 0xFFFFFFFF
         else:
@@ -219,9 +240,11 @@ class Machine:
 
     def _release(self) -> None:
         """Let go all lanes whose barrier is complete."""
+        self.state.recheck = False
         if (self.waiting == -1).all():
             return
         context = self.context
+        self._release_clusters()
         shape = (context.blocks, context.threads)
         waiting, alive = self.waiting.reshape(shape), self.alive.reshape(shape)
         for block in range(context.blocks):
@@ -268,16 +291,19 @@ class Machine:
                     for listener in self.context.shared.listeners:
                         listener.meet(lanes[None, :])
 
-    def _deadlock(self) -> None:
-        stuck = np.flatnonzero(self.alive)
-        lane = int(stuck[0])
-        self.context.collector.add(
-            "deadlock",
-            "no thread can go on: these wait at a barrier that the others never reach",
-            int(self.wait_site[lane]),
-            lane,
-            count=int(stuck.size),
-        )
+    def _release_clusters(self) -> None:
+        state = self.state
+        state.complete_clusters(self.alive, self.context.shared)
+        at = (self.waiting == -3) & self.alive
+        if not at.any():
+            return
+        for cluster, phase in enumerate(state.completed.tolist()):
+            part = state.cluster_lanes(cluster)
+            lanes = np.flatnonzero(at[part] & (state.arrived[part] <= phase)) + part.start
+            if lanes.size:
+                self.waiting[lanes] = -1
+                for listener in self.context.shared.listeners:
+                    listener.cluster_wait(cluster, lanes)
 
     def _endless(self, pc: int) -> None:
         block = self.blocks[pc]

@@ -9,6 +9,7 @@ import numpy as np
 
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
+from deepgemm_codegen.emulator.tensormap import MAP_BYTES, PlacedMap, TensorMap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 
-def pack(program: Program, values: Sequence[Any], memory: GlobalMemory) -> bytes:
-    """The bytes of the parameter block; buffers are placed in ``memory`` in order.
+def pack(
+    program: Program, values: Sequence[Any], memory: GlobalMemory
+) -> tuple[bytes, dict[int, PlacedMap]]:
+    """The bytes of the parameter block, and its tensor maps by offset.
+
+    Buffers are placed in ``memory`` in order; the bytes of a tensor map are opaque.
 
     Raises:
         LaunchError: another number of parameters, or one that does not fit its slot.
@@ -28,12 +33,18 @@ def pack(program: Program, values: Sequence[Any], memory: GlobalMemory) -> bytes
     if len(values) != len(slots):
         raise LaunchError(f"{program.name} takes {len(slots)} parameters, got {len(values)}")
     image = bytearray(max((s.offset + s.size for s in slots), default=0))
+    maps = {}
     for slot, value in zip(slots, values, strict=True):
+        if isinstance(value, TensorMap):
+            if slot.size != MAP_BYTES:
+                raise LaunchError(f"parameter {slot.name} is no tensor map of {MAP_BYTES} bytes")
+            maps[slot.offset] = PlacedMap.place(value, memory)
+            continue
         raw = _bytes(slot, value, memory)
         if len(raw) != slot.size:
             raise LaunchError(f"parameter {slot.name} has {slot.size} bytes, got {len(raw)}")
         image[slot.offset : slot.offset + slot.size] = raw
-    return bytes(image)
+    return bytes(image), maps
 
 
 def _bytes(slot: ParameterSlot, value: Any, memory: GlobalMemory) -> bytes:

@@ -77,6 +77,7 @@ class Program:
         local_bytes: of one thread.
         files: ``.file`` table.
         max_threads: threads of a block that ``.maxntid`` or ``.reqntid`` allows; 0 for any.
+        cluster: blocks of a cluster in x, y, z by ``.reqnctapercluster``; (1, 1, 1) for none.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Program:
     local_bytes: int
     files: dict[int, str]
     max_threads: int = 0
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     def place(self, index: int) -> Place:
         """Where an instruction stands, for a finding."""
@@ -162,6 +164,7 @@ class _Linker:
             self.sizes["local"],
             files,
             self.max_threads(),
+            self.cluster(),
         )
 
     def max_threads(self) -> int:
@@ -171,6 +174,15 @@ class _Linker:
             if word in (".maxntid", ".reqntid"):
                 return prod(int(n) for n in rest)
         return 0
+
+    def cluster(self) -> tuple[int, int, int]:
+        """Blocks of a cluster that the kernel was compiled for."""
+        for directive in self.function.directives:
+            word, *rest = directive.text.replace(",", " ").split()
+            if word == ".reqnctapercluster":
+                x, y, z = ([int(n) for n in rest] + [1, 1])[:3]
+                return (x, y, z)
+        return (1, 1, 1)
 
     def parameters(self) -> tuple[ParameterSlot, ...]:
         slots, offset = [], 0

@@ -42,6 +42,10 @@ class Semantics:
         operands: how many an instruction has, 0 where that varies.
         ordered: members of a batch may wait for each other; the batch keeps their order.
         order: batches wait for each other: all ready batches of a lower order go first.
+        deferred: its destinations are written some time after it; nobody may touch them until
+            a later instruction has waited.
+        alone: it is a basic block of its own.
+        asynchronous: a kernel that has one is checked for races with vector clocks.
     """
 
     emit: Callable[[Emitter, Instruction], None] | None
@@ -54,6 +58,9 @@ class Semantics:
     shared_width: Callable[[Instruction], int] | None = None
     ordered: bool = False
     operands: int = 0
+    deferred: bool = False
+    alone: bool = False
+    asynchronous: bool = False
 
 
 _TABLE: dict[str, list[tuple[frozenset[str] | None, Semantics]]] = {}
@@ -71,6 +78,9 @@ def semantics(
     shared_width: Callable[[Instruction], int] | None = None,
     ordered: bool = False,
     operands: int = 0,
+    deferred: bool = False,
+    alone: bool = False,
+    asynchronous: bool = False,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
     """Register an emitter for opcodes that begin with these words.
 
@@ -94,6 +104,9 @@ def semantics(
                 shared_width=shared_width,
                 ordered=ordered,
                 operands=operands,
+                deferred=deferred,
+                alone=alone,
+                asynchronous=asynchronous,
             ),
             types=types,
         )

@@ -29,7 +29,7 @@ from deepgemm_codegen.emulator.numeric import round_to_f16
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.fragments import Shape
 
-__all__ = ["ARITHMETIC", "Arithmetic", "arithmetic", "multiply_accumulate"]
+__all__ = ["ARITHMETIC", "Arithmetic", "arithmetic", "multiply", "multiply_accumulate"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -156,6 +156,31 @@ def multiply_accumulate(shape: Shape, rules: Arithmetic, a: Array, b: Array, c: 
     bits = round_to_f16(_fused(operands, matrix, rules, "f16")).reshape(-1).take(places.d)
     pairs = bits.reshape(groups, m, n, 2, 2, lanes).transpose(0, 1, 2, 3, 5, 4)
     return np.ascontiguousarray(pairs).view(np.uint32).reshape(c.shape)
+
+
+def multiply(kind: str, rules: Arithmetic, a: Array, b: Array, c: Array, step: int) -> Array:
+    """D = A * B + C as successive instructions of ``step`` products each form it, in fp32.
+
+    Args:
+        kind: ``f16`` or ``bf16``.
+        rules: of the architecture.
+        a: uint16 patterns (k, batch, rows).
+        b: uint16 patterns (k, batch, columns).
+        c: float32 (batch, rows, columns).
+        step: k of one instruction.
+
+    Returns:
+        float32, shaped as ``c``.
+    """
+    operands = _Operands(a, b, _table(kind))
+    result = _plain(operands, c)
+    if result is not None:
+        return result
+    for start in range(0, a.shape[0], step):
+        for group in range(start, start + step, rules.group):
+            stop = min(group + rules.group, start + step)
+            c = _group(operands, slice(group, stop), c, rules, "f32")
+    return c
 
 
 def _fused(x: _Operands, c: Array, rules: Arithmetic, to: str) -> Array:

@@ -10,7 +10,7 @@ from deepgemm_codegen.emulator.emitter import Emitter, SharedNames
 from deepgemm_codegen.emulator.faults import UnsupportedError
 from deepgemm_codegen.emulator.printer import print_instruction
 from deepgemm_codegen.emulator.registry import lookup
-from deepgemm_codegen.emulator.schedule import Member, schedule
+from deepgemm_codegen.emulator.schedule import Member, registers_of, schedule
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -27,7 +27,7 @@ class Terminator:
     """How a basic block ends.
 
     Attributes:
-        kind: ``next``, ``branch``, ``exit``, ``barrier``, ``warp-barrier``.
+        kind: ``next``, ``branch``, ``exit``, ``barrier``, ``warp-barrier``, ``cluster-barrier``.
         predicate: row of the predicate that must hold, or -1; ``negated`` inverts it.
         target: block to branch to, or -1.
         site: instruction number, or -1 for ``next``.
@@ -48,11 +48,16 @@ class BasicBlock:
         batches: what to execute, in order.
         terminator: how it ends.
         count: instructions, the terminator's included.
+        touched: rows of the 32-bit bank that its ordinary instructions name.
+        early: ordinary instructions that touch what a deferred one before them in the block still
+            writes: the pairs of their numbers.
     """
 
     batches: list[list[Member]]
     terminator: Terminator
     count: int
+    touched: frozenset[int] = frozenset()
+    early: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,6 +69,7 @@ class Translation:
         names: names and constants that the source uses.
         code: the compiled functions ``b0`` ... of all blocks, for all lanes.
         cell: bytes of the narrowest access to shared memory, 16 where there is none.
+        asynchronous: whether an instruction calls for vector clocks.
         masked: block number to the code of its masked function, made when first needed.
     """
 
@@ -73,6 +79,7 @@ class Translation:
     code: CodeType
     source: str
     cell: int = 16
+    asynchronous: bool = False
     masked: dict[int, CodeType] = field(default_factory=dict)
 
     def masked_code(self, block: int) -> CodeType:
@@ -102,7 +109,9 @@ def translate(program: Program) -> Translation:
         if (what := lookup(ins)).shared_width is not None
     }
     cell = min(widths - {0}, default=16)
-    return Translation(program, blocks, names, compile(source, "<ptx>", "exec"), source, cell)
+    code = compile(source, "<ptx>", "exec")
+    asynchronous = any(lookup(ins).asynchronous for ins in program.instructions)
+    return Translation(program, blocks, names, code, source, cell, asynchronous)
 
 
 def _function(
@@ -111,6 +120,8 @@ def _function(
     emitter = Emitter(program, masked=masked, shared=names)
     for batch in block.batches:
         _emit(emitter, batch, masked=masked)
+    for site, other in block.early:
+        emitter.line(f"touch_early({site}, {other}, {'m' if masked else 'None'})")
     if block.terminator.predicate >= 0:
         emitter.use(f"p_{block.terminator.predicate}")
     body = "\n    ".join(emitter.lines) or "pass"
@@ -146,6 +157,8 @@ def _blocks(program: Program) -> list[BasicBlock]:
     starts = {0, *program.labels.values()}
     meanings = [lookup(ins) for ins in program.instructions]
     for i, what in enumerate(meanings):
+        if what.alone:
+            starts.update((i, i + 1))
         if what.ends_block:
             starts.add(i + 1)
             if program.instructions[i].guard is not None and what.ends_block.endswith("barrier"):
@@ -173,10 +186,33 @@ def _blocks(program: Program) -> list[BasicBlock]:
         terminator = _terminator(program, end - 1, meanings[end - 1], number, end_block)
         stop = end - 1 if meanings[end - 1].ends_block else end
         members = list(zip(program.instructions[start:stop], meanings[start:stop], strict=True))
-        result.append(BasicBlock(schedule(members), terminator, end - start))
+        touched, early = _touched(program, members, start)
+        result.append(BasicBlock(schedule(members), terminator, end - start, touched, early))
     # Falling off the end is an exit.
     result.append(BasicBlock([], Terminator("exit"), 0))
     return result
+
+
+def _touched(
+    program: Program, members: list[Member], start: int
+) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
+    """Rows of the 32-bit bank that ordinary instructions name, and those named too early."""
+    rows: set[int] = set()
+    early: list[tuple[int, int]] = []
+    deferred: dict[str, int] = {}
+    for site, (ins, what) in enumerate(members, start):
+        reads, writes = registers_of(ins, what.destinations)
+        if what.deferred:
+            deferred.update(dict.fromkeys(writes, site))
+            names = reads
+        else:
+            names = reads | writes
+        found = [deferred[name] for name in names if name in deferred]
+        if found:
+            early.append((site, found[0]))
+        registers = (program.registers.get(name) for name in names)
+        rows.update(r.row for r in registers if r is not None and r.bank == "r")
+    return frozenset(rows), tuple(early)
 
 
 def _terminator(

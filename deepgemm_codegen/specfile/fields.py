@@ -97,7 +97,6 @@ HINTS: dict[str, str] = {
     "transpose_a": _LAYOUT,
     "transpose_b": _LAYOUT,
     "activation": "activations are steps of 'epilogue'",
-    "bias": "it is a step of 'epilogue': [bias]",
-    "relu": "it is a step of 'epilogue': [relu]",
+    **{step: f"it is a step of 'epilogue': [{step}]" for step in STEPS},
 }
 """Remedies for words that people try; a misspelt key gets the nearest one instead."""

@@ -10,12 +10,14 @@ from typing import NoReturn
 import pytest
 
 from deepgemm_codegen import render
+from deepgemm_codegen.arch import known_architectures
 from deepgemm_codegen.cli import emit
+from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.spec import MAX_DIMENSION
 from tests.cli.conftest import SMALL, Cli, process
 
-KNOWN = "sm_75, sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_120"
+KNOWN = ", ".join(known_architectures())
 
 BAD_VALUES = [
     (("--m=0",), "m = 0: too small; the smallest is 1"),
@@ -62,7 +64,7 @@ BAD_VALUES = [
     ),
     (
         ("--epilogue=bais",),
-        "unknown epilogue step 'bais'; known: bias, relu (did you mean 'bias'?)",
+        f"unknown epilogue step 'bais'; known: {', '.join(STEPS)} (did you mean 'bias'?)",
     ),
     (("--ldc=64",), "ldc = 64: the kernel has no C; give dtype_c or leave ldc out"),
     (

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.dtypes import BF16, FP16, FP32
-from deepgemm_codegen.epilogue import EpilogueStep
+from deepgemm_codegen.epilogue import STEPS, EpilogueStep
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION, OVERRIDES, Dim, GemmSpec
 
@@ -94,7 +94,7 @@ def test_dense_leading_dimensions(
         ),
         (
             {"epilogue": "bais"},
-            "unknown epilogue step 'bais'; known: bias, relu (did you mean 'bias'?)",
+            f"unknown epilogue step 'bais'; known: {', '.join(STEPS)} (did you mean 'bias'?)",
         ),
         (
             {"epilogue": "relu:row"},

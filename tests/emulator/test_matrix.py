@@ -183,7 +183,7 @@ def test_a_matrix_instruction_of_part_of_a_warp_is_told() -> None:
             "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r2];",
             "2 destinations were expected",
         ),
-        ("wgmma.fence.sync.aligned;", "unknown instruction"),
+        ("tcgen05.alloc.sync.aligned;", "unknown instruction"),
         ("mul.lo.s128 %r1, %r2, %r3;", "unknown instruction"),
         ("add.cc.u32 %r1, %r2, %r3;", "unsupported modifier cc"),
         ("add.u32 %r1, %r2, %d3;", "a 32-bit register was expected"),

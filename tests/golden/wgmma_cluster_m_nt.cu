@@ -39,6 +39,7 @@ enum : int {
     CLUSTER_M = 2,
     CLUSTER_N = 1,
     CLUSTER = CLUSTER_M * CLUSTER_N,
+    MIN_BLOCKS = 1,
     RASTER_GROUP = 8,
     D_VECTOR = 2,
     PRODUCER_REGISTERS = 40,
@@ -279,7 +280,7 @@ __device__ __forceinline__ void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -493,7 +494,7 @@ extern "C" int gemm_fp16_nt_1408x1400x512_sm_90a_658d3871_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nt_1408x1400x512_sm_90a_658d3871, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_nt_1408x1400x512_sm_90a_658d3871<<<static_cast<unsigned>(blocks < sms ? blocks : sms / CLUSTER * CLUSTER), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_nt_1408x1400x512_sm_90a_658d3871<<<static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS / CLUSTER * CLUSTER})), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, map_d, alpha);
     return cudaGetLastError();
 }

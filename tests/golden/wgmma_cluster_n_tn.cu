@@ -37,6 +37,7 @@ enum : int {
     CLUSTER_M = 1,
     CLUSTER_N = 2,
     CLUSTER = CLUSTER_M * CLUSTER_N,
+    MIN_BLOCKS = 1,
     RASTER_GROUP = 8,
     D_VECTOR = 1,
     PRODUCER_REGISTERS = 40,
@@ -256,7 +257,7 @@ __device__ __forceinline__ void store_d(fp16* target, const float (&value)[D_VEC
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -482,7 +483,7 @@ extern "C" int gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d<<<static_cast<unsigned>(blocks < sms ? blocks : sms / CLUSTER * CLUSTER), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d<<<static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS / CLUSTER * CLUSTER})), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, d, alpha, n, ldd);
     return cudaGetLastError();
 }

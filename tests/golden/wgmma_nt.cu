@@ -36,6 +36,7 @@ enum : int {
     TILE_K = 64,
     CONSUMERS = 2,
     STAGES = 3,
+    MIN_BLOCKS = 1,
     RASTER_GROUP = 16,
     D_VECTOR = 2,
     PRODUCER_REGISTERS = 40,
@@ -270,7 +271,7 @@ __device__ __forceinline__ void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nt_4096x4096x4096_sm_90a_5f771d69(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -473,7 +474,7 @@ extern "C" int gemm_fp16_nt_4096x4096x4096_sm_90a_5f771d69_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nt_4096x4096x4096_sm_90a_5f771d69, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_nt_4096x4096x4096_sm_90a_5f771d69<<<static_cast<unsigned>(blocks < sms ? blocks : sms), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_nt_4096x4096x4096_sm_90a_5f771d69<<<static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS})), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, map_d, alpha);
     return cudaGetLastError();
 }

@@ -35,6 +35,7 @@ enum : int {
     TILE_K = 64,
     CONSUMERS = 1,
     STAGES = 8,
+    MIN_BLOCKS = 1,
     RASTER_GROUP = 4,
     D_VECTOR = 1,
     PRODUCER_REGISTERS = 40,
@@ -234,7 +235,7 @@ __device__ __forceinline__ float add_bias(float x, float bias)
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -447,7 +448,7 @@ extern "C" int gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0<<<static_cast<unsigned>(blocks < sms ? blocks : sms), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0<<<static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS})), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, d, bias0, alpha, m);
     return cudaGetLastError();
 }

@@ -38,6 +38,7 @@ enum : int {
     TILE_K = 64,
     CONSUMERS = 2,
     STAGES = 4,
+    MIN_BLOCKS = 1,
     RASTER_GROUP = 8,
     D_VECTOR = 2,
     PRODUCER_REGISTERS = 40,
@@ -288,7 +289,7 @@ __device__ __forceinline__ float relu(float x)
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -524,7 +525,7 @@ extern "C" int gemm_bf16_tn_1000x504x200_sm_90a_0a808efe_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_bf16_tn_1000x504x200_sm_90a_0a808efe, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_bf16_tn_1000x504x200_sm_90a_0a808efe<<<static_cast<unsigned>(blocks < sms ? blocks : sms), THREADS, SHARED_BYTES, stream>>>(
+    gemm_bf16_tn_1000x504x200_sm_90a_0a808efe<<<static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS})), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, c, map_d, bias0, alpha, beta);
     return cudaGetLastError();
 }

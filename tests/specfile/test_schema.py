@@ -85,7 +85,7 @@ def test_shipped_configs_fit(path: Path) -> None:
 def test_the_committed_schema_is_fresh() -> None:
     path = data_folder("configs") / "kernels" / "schema.json"
     assert path.read_text(encoding="utf-8") == json.dumps(schema(), indent=2) + "\n", (
-        "write it anew with `deepgemm_codegen schema --json > configs/kernels/schema.json`"
+        "write it anew with `deepgemm_codegen schema > configs/kernels/schema.json`"
     )
 
 

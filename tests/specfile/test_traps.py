@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.spec import MAX_DIMENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+KNOWN_STEPS = ", ".join(STEPS)
 DIM = "give a whole number, dynamic, or dynamic:MAX"
 
 # One kernel on line 2; its extra fields begin at column 28.
@@ -204,7 +206,7 @@ EXTRAS = [
     ),
     (
         " epilogue: [rleu]}",
-        ["39: unknown epilogue step 'rleu'; known: bias, relu (did you mean 'relu'?)"],
+        [f"39: unknown epilogue step 'rleu'; known: {KNOWN_STEPS} (did you mean 'relu'?)"],
     ),
     (" epilogue: none}", ["38: epilogue = none: for no steps write []"]),
     (
@@ -243,9 +245,9 @@ EXTRAS = [
     ),
     (
         " epilogue: [[bias]]}",
-        ["39: an epilogue step is a list; give a step: bias, relu"],
+        [f"39: an epilogue step is a list; give a step: {KNOWN_STEPS}"],
     ),
-    (" epilogue: 'bias,,relu'}", ["38: an epilogue step is empty; known: bias, relu"]),
+    (" epilogue: 'bias,,relu'}", [f"38: an epilogue step is empty; known: {KNOWN_STEPS}"]),
     (
         " <<: {dtype: fp16}}",
         ["28: merge keys (<<) are not read; put what kernels share under 'defaults'"],

@@ -8,6 +8,8 @@ __all__ = ["load"]
 
 _FAMILIES = (
     "atomic",
+    "bulk",
+    "cluster",
     "control",
     "convert",
     "copyasync",
@@ -17,9 +19,12 @@ _FAMILIES = (
     "integer",
     "loadstore",
     "matrix",
+    "mbarrier",
     "move",
     "predicate",
+    "stmatrix",
     "warp",
+    "wgmma",
 )
 
 

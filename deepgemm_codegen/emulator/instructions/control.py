@@ -29,7 +29,7 @@ add(("bar.warp.sync",), Semantics(None, 0, ends_block="warp-barrier"))
 def _fence(emitter: Emitter, ins: Instruction) -> None:
     """Memory takes effect at once here; a fence only keeps its place among the accesses."""
     if ins.opcode[:2] == ("fence", "proxy"):
-        raise emitter.fail(ins, "proxies are not modelled yet")
+        raise emitter.fail(ins, "unsupported modifier")
 
 
 @semantics("trap", destinations=0)

@@ -137,7 +137,7 @@ def _cp_async(emitter: Emitter, ins: Instruction) -> None:
     _emit(emitter, [ins])
 
 
-@semantics("cp.async.bulk", "cp.async.mbarrier", "cp.reduce", destinations=0)
+@semantics("cp.async.mbarrier", destinations=0)
 def _later(emitter: Emitter, ins: Instruction) -> None:
     raise emitter.fail(ins, "not implemented yet")
 

@@ -102,7 +102,7 @@ def load_matrices(context: Context, load: _LoadMatrices, mask: Array | None) -> 
     address += load.offsets[:, None]
     flat = address.reshape(n * warps, 32)[:, : 8 * count].reshape(-1)
     if mask is not None:
-        whole = _whole_warps(context, int(load.sites[0]), mask)
+        whole = whole_warps(context, int(load.sites[0]), mask)
         if not whole.any():
             return
         lanes = np.tile(np.repeat(whole, 8 * count), n)
@@ -124,7 +124,7 @@ def load_matrices(context: Context, load: _LoadMatrices, mask: Array | None) -> 
     bank[load.targets] = result
 
 
-def _whole_warps(context: Context, site: int, mask: Array) -> Array:
+def whole_warps(context: Context, site: int, mask: Array) -> Array:
     """Warps (bool) whose lanes are all active; part of a warp is a finding."""
     warps = mask.reshape(-1, 32)
     whole = np.asarray(warps.all(axis=1))
@@ -253,6 +253,6 @@ def multiply_matrices(context: Context, products: _Products, mask: Array | None)
         products.shape, context.arithmetic, bank[products.a], bank[products.b], c
     )
     if mask is not None:
-        whole = np.repeat(_whole_warps(context, products.site, mask), 32)
+        whole = np.repeat(whole_warps(context, products.site, mask), 32)
         result = np.where(whole, result, bank[products.d])
     bank[products.d] = result

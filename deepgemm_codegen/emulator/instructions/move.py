@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Where shared and local memory lie in generic addresses: in no buffer's terabyte.
+# Where shared and local memory and parameters lie in generic addresses: in no buffer's terabyte.
 SHARED_WINDOW = 0x0000_0000_1000_0000
 LOCAL_WINDOW = 0x0000_0000_2000_0000
+PARAM_WINDOW = 0x0000_0000_3000_0000
 WINDOW_SIZE = 0x0000_0000_0100_0000
 
 
@@ -80,13 +81,13 @@ def _pack(
 
 @semantics("cvta", operands=2)
 def _cvta(emitter: Emitter, ins: Instruction) -> None:
-    """Global addresses are their own generic address; shared and local ones get a window."""
+    """Global addresses are their own generic address; all others get a window."""
     words = set(ins.opcode[1:-1])
     code = code_of(ins.opcode[-1])
     out = emitter.target(ins.operands[0], code, ins)
     value = emitter.source(ins.operands[1], code, ins)
     space = (words - {"to"}).pop() if len(words - {"to"}) == 1 else ""
-    window = {"global": 0, "const": 0, "param": 0}.get(space)
+    window = {"global": 0, "const": 0, "param": PARAM_WINDOW}.get(space)
     if space in ("shared", "shared::cta"):
         window = SHARED_WINDOW
     elif space == "local":
@@ -109,8 +110,7 @@ def _ld_param(emitter: Emitter, ins: Instruction) -> None:
     address = ins.operands[1]
     if not isinstance(address, nodes.Address) or not isinstance(address.base, nodes.Name):
         raise emitter.fail(ins, "a parameter address was expected")
-    slots = {s.name: s for s in emitter.program.parameters}
-    slot = slots.get(address.base.text)
+    slot = emitter.parameters.get(address.base.text)
     if slot is None:
         raise emitter.fail(ins, f"no parameter '{address.base.text}'")
     width = int(code_of(kind)[1:]) // 8

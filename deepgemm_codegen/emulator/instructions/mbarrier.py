@@ -1,0 +1,332 @@
+"""mbarrier: initialise, arrive, announce bytes, wait.
+
+A wait that fails puts its lanes to sleep until the phase completes, which is what try_wait's
+suspension does; spinning would only cost time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.mbarrier import LARGEST_COUNT, MBARRIER_BYTES, Mbarrier
+from deepgemm_codegen.emulator.registry import runtime, semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.emulator.context import Context
+    from deepgemm_codegen.emulator.emitter import Emitter
+    from deepgemm_codegen.emulator.nodes import Instruction
+
+__all__ = ["EFFECTS", "complete", "land_bytes"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Synchronisation keeps its place among all accesses.
+EFFECTS = (("shared", "write"), ("global", "write"), ("async", "write"))
+_ORDER = frozenset({"release", "relaxed", "acquire", "cta", "cluster"})
+_SPACES = frozenset({"shared", "shared::cta", "shared::cluster"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """What is fixed of one instruction.
+
+    Attributes:
+        number: of the instruction.
+        offset: bytes added to the address register.
+        arrives: whether it counts arrivals.
+        expects: whether it announces bytes.
+    """
+
+    number: int
+    offset: int
+    arrives: bool = True
+    expects: bool = False
+
+
+def _check(emitter: Emitter, ins: Instruction, extra: set[str], *, remote: bool = False) -> None:
+    words = set(ins.opcode[1:-1])
+    spaces = words & _SPACES
+    if ins.opcode[-1] != "b64" or len(spaces) > 1 or not words - spaces <= _ORDER | extra:
+        raise emitter.fail(ins, "unsupported modifier")
+    if not spaces:
+        raise emitter.fail(ins, "generic addresses of mbarriers are not supported")
+    if "shared::cluster" in spaces and not remote:
+        raise emitter.fail(ins, "only arrivals and announced bytes reach another block")
+
+
+def _address(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tuple[str, int]:
+    if not isinstance(operand, nodes.Address) or operand.extra:
+        raise emitter.fail(ins, "an address was expected")
+    bits = emitter.bits(operand.base, ins) or 32
+    return emitter.source(operand.base, f"u{bits}", ins), operand.offset
+
+
+@semantics("mbarrier.init", destinations=0, effects=EFFECTS, asynchronous=True, operands=2)
+def _init(emitter: Emitter, ins: Instruction) -> None:
+    _check(emitter, ins, {"init"})
+    address, offset = _address(emitter, ins, ins.operands[0])
+    site = emitter.object(_Site(emitter.site(ins), offset))
+    count = emitter.source(ins.operands[1], "u32", ins)
+    emitter.line(f"mbarrier_init({site}, {address}, {count}, {emitter.mask})")
+
+
+@semantics("mbarrier.inval", destinations=0, effects=EFFECTS, asynchronous=True, operands=1)
+def _inval(emitter: Emitter, ins: Instruction) -> None:
+    _check(emitter, ins, {"inval"})
+    address, offset = _address(emitter, ins, ins.operands[0])
+    site = emitter.object(_Site(emitter.site(ins), offset))
+    emitter.line(f"mbarrier_inval({site}, {address}, {emitter.mask})")
+
+
+@semantics("mbarrier.arrive", effects=EFFECTS, asynchronous=True)
+def _arrive(emitter: Emitter, ins: Instruction) -> None:
+    _check(emitter, ins, {"arrive", "expect_tx"}, remote=True)
+    expects = "expect_tx" in ins.opcode
+    state, where, *rest = ins.operands
+    address, offset = _address(emitter, ins, where)
+    if len(rest) > 1 or (expects and not rest):
+        raise emitter.fail(ins, "another number of operands was expected")
+    site = emitter.object(_Site(emitter.site(ins), offset, expects=expects))
+    number = rest[0] if rest else nodes.Immediate("1")
+    value = emitter.source(number, "u32", ins)
+    out = "None"
+    if state != nodes.Name("_"):
+        out = emitter.target(state, "u64", ins)
+    emitter.line(f"mbarrier_arrive({site}, {address}, {value}, {out}, {emitter.mask})")
+
+
+@semantics("mbarrier.expect_tx", destinations=0, effects=EFFECTS, asynchronous=True, operands=2)
+def _expect(emitter: Emitter, ins: Instruction) -> None:
+    _check(emitter, ins, {"expect_tx"}, remote=True)
+    address, offset = _address(emitter, ins, ins.operands[0])
+    site = emitter.object(_Site(emitter.site(ins), offset, arrives=False, expects=True))
+    value = emitter.source(ins.operands[1], "u32", ins)
+    emitter.line(f"mbarrier_arrive({site}, {address}, {value}, None, {emitter.mask})")
+
+
+@semantics("mbarrier.try_wait", "mbarrier.test_wait", effects=EFFECTS, asynchronous=True)
+def _wait(emitter: Emitter, ins: Instruction) -> None:
+    _check(emitter, ins, {ins.opcode[1], "parity"})
+    address, offset = _address(emitter, ins, ins.operands[1])
+    site = emitter.object(_Site(emitter.site(ins), offset))
+    out = emitter.target(ins.operands[0], "pred", ins)
+    parity = "parity" in ins.opcode
+    code = "u32" if parity else "u64"
+    value = emitter.source(ins.operands[2], code, ins)
+    name = "mbarrier_parity" if parity else "mbarrier_state"
+    emitter.line(f"{name}({site}, {address}, {value}, {out}, {emitter.mask})")
+
+
+# -- at run time --
+
+
+def _lanes(context: Context, mask: Array | None) -> Array:
+    return context.lane_ids if mask is None else np.flatnonzero(mask)
+
+
+def _places(
+    context: Context, site: _Site, address: Array, lanes: Array
+) -> Iterator[tuple[int, int, Array]]:
+    """Block, byte offset and lanes of each mbarrier that some lanes address."""
+    where = address[lanes].astype(np.int64) + site.offset
+    if context.blocks > 1:
+        where += (lanes // context.threads) << 32
+    first = int(where[0])
+    if (where == first).all():
+        groups = [(first, lanes)]
+    else:
+        groups = [(int(v), lanes[where == v]) for v in np.unique(where).tolist()]
+    for value, some in groups:
+        at = value - (int(some[0]) // context.threads << 32) if context.blocks > 1 else value
+        block, offset = context.state.owner(int(some[0]), at)
+        yield block, offset, some
+
+
+def find(context: Context, number: int, place: tuple[int, int], lane: int) -> Mbarrier | None:
+    """The mbarrier at a place; a finding where there is none."""
+    found = context.state.mbarriers.get(place)
+    if found is None:
+        context.collector.add(
+            "no-mbarrier",
+            "no mbarrier was initialised at this address",
+            number,
+            lane,
+            address=place[1],
+        )
+    return found
+
+
+def complete(context: Context, barrier: Mbarrier) -> None:
+    """End the phase if nothing is missing, and wake those who wait for it."""
+    if barrier.complete():
+        for listener in context.shared.listeners:
+            listener.phase(barrier)
+        context.state.wake(barrier.number)
+
+
+def land_bytes(context: Context, barrier: Mbarrier, count: int, site: int, lane: int) -> None:
+    """Bytes of a bulk copy have landed."""
+    barrier.tx -= count
+    if barrier.tx < -LARGEST_COUNT:
+        context.collector.add(
+            "transaction-count", f"too many bytes landed: {barrier.state()}", site, lane,
+            address=barrier.address,
+        )  # fmt: skip
+    complete(context, barrier)
+
+
+@runtime
+def mbarrier_init(
+    context: Context, site: _Site, address: Array, count: Array, mask: Array | None
+) -> None:
+    """Make mbarriers."""
+    lanes = _lanes(context, mask)
+    for lane in lanes.tolist():
+        where = int(address[lane]) + site.offset
+        expected = int(count[lane])
+        bad = ""
+        if where % MBARRIER_BYTES:
+            bad, kind = (
+                f"an mbarrier at an address that is no multiple of 8: {where:#x}",
+                "misaligned",
+            )
+        elif not 0 <= where <= context.shared.nbytes - MBARRIER_BYTES:
+            bad, kind = "an mbarrier outside the block's shared memory", "out-of-bounds-write"
+        elif not 0 < expected <= LARGEST_COUNT:
+            bad, kind = f"an mbarrier that expects {expected} arrivals", "bad-size"
+        if bad:
+            context.collector.add(kind, bad, site.number, lane, address=where)
+            continue
+        place = (lane // context.threads, where)
+        state = context.state
+        barrier = Mbarrier(state.made, *place, expected, expected, site.number, lane)
+        state.made += 1
+        state.mbarriers[place] = barrier
+        for listener in context.shared.listeners:
+            listener.initialise(barrier)
+
+
+@runtime
+def mbarrier_inval(context: Context, site: _Site, address: Array, mask: Array | None) -> None:
+    """Unmake mbarriers."""
+    for block, offset, some in _places(context, site, address, _lanes(context, mask)):
+        if find(context, site.number, (block, offset), int(some[0])) is not None:
+            del context.state.mbarriers[block, offset]
+
+
+@runtime
+def mbarrier_arrive(
+    context: Context,
+    site: _Site,
+    address: Array,
+    value: Array,
+    out: Array | None,
+    mask: Array | None,
+) -> None:
+    """Announce bytes, count arrivals, end the phase."""
+    lanes = _lanes(context, mask)
+    if not lanes.size:
+        return
+    for block, offset, some in _places(context, site, address, lanes):
+        barrier = find(context, site.number, (block, offset), int(some[0]))
+        if barrier is None:
+            continue
+        for listener in context.shared.listeners:
+            listener.use(barrier, some, site.number, "an arrival at")
+        if out is not None:
+            out[some] = barrier.phase
+        for lane in some.tolist():
+            number = int(value[lane])
+            if site.expects:
+                barrier.tx += number
+                if barrier.tx > LARGEST_COUNT:
+                    context.collector.add(
+                        "transaction-count", f"too many bytes announced: {barrier.state()}",
+                        site.number, lane, address=offset,
+                    )  # fmt: skip
+            if not site.arrives:
+                continue
+            count = 1 if site.expects else number
+            if not barrier.arrive(count):
+                context.collector.add(
+                    "over-arrival",
+                    f"{count} more than the mbarrier expects ({barrier.state()})",
+                    site.number,
+                    lane,
+                    address=offset,
+                )
+                continue
+            for listener in context.shared.listeners:
+                listener.arrive(barrier, np.array([lane]), site.number)
+            complete(context, barrier)
+
+
+@runtime
+def mbarrier_parity(
+    context: Context,
+    site: _Site,
+    address: Array,
+    parity: Array,
+    out: Array,
+    mask: Array | None,
+) -> None:
+    """Whether the phase of a parity is complete."""
+    lanes = _lanes(context, mask)
+    if not lanes.size:
+        return
+    for block, offset, some in _places(context, site, address, lanes):
+        barrier = find(context, site.number, (block, offset), int(some[0]))
+        for bit in np.unique(parity[some]).tolist():
+            same = some[parity[some] == bit]
+            passes = barrier is None or barrier.passes(bit & 1)
+            _observe(context, site, barrier, same, out, passes=passes, parity=bit & 1)
+
+
+@runtime
+def mbarrier_state(
+    context: Context,
+    site: _Site,
+    address: Array,
+    token: Array,
+    out: Array,
+    mask: Array | None,
+) -> None:
+    """Whether the phase that an arrival's token names is complete."""
+    lanes = _lanes(context, mask)
+    if not lanes.size:
+        return
+    for block, offset, some in _places(context, site, address, lanes):
+        barrier = find(context, site.number, (block, offset), int(some[0]))
+        for phase in np.unique(token[some]).tolist():
+            same = some[token[some] == phase]
+            passes = barrier is None or barrier.phase > phase
+            _observe(context, site, barrier, same, out, passes=passes, parity=phase & 1)
+
+
+def _observe(
+    context: Context,
+    site: _Site,
+    barrier: Mbarrier | None,
+    lanes: Array,
+    out: Array,
+    *,
+    passes: bool,
+    parity: int,
+) -> None:
+    out[lanes] = passes
+    if barrier is None:
+        return
+    for listener in context.shared.listeners:
+        listener.use(barrier, lanes, site.number, "a wait for")
+        if passes:
+            listener.observe(barrier, lanes)
+    if passes:
+        context.state.tries[lanes] = 0
+    else:
+        context.state.sleep(lanes, barrier.number, parity, site.number)

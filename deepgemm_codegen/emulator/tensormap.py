@@ -1,0 +1,91 @@
+"""Tensor maps: what a launch passes by value so that the copy engine (TMA) finds a matrix.
+
+The hardware's 128 bytes are opaque and made by the driver; here a launch passes a
+:class:`TensorMap`, and the kernel's parameter holds nothing but a mark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.emulator.faults import LaunchError
+from deepgemm_codegen.emulator.memory import GlobalBuffer, Pointer
+from deepgemm_codegen.emulator.swizzle import SWIZZLES
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.emulator.memory import GlobalMemory
+
+__all__ = ["MAP_BYTES", "PlacedMap", "TensorMap"]
+
+MAP_BYTES = 128
+"""Size of an encoded map (CUDA driver API, CUtensorMap)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A two-dimensional tiled tensor map; elements out of bounds are read as zero.
+
+    Attributes:
+        buffer: the matrix, or a pointer to its first element.
+        element_bytes: 1, 2, 4 or 8.
+        sizes: elements, contiguous dimension first.
+        strides_bytes: from row to row.
+        box: elements that one copy moves, contiguous dimension first; up to 256 each.
+        swizzle_bytes: 128, 64, 32, or 0 for none.
+
+    Raises:
+        LaunchError: a value that the driver's encoder refuses (CUDA driver API,
+            cuTensorMapEncodeTiled).
+    """
+
+    buffer: GlobalBuffer | Pointer
+    element_bytes: int
+    sizes: tuple[int, int]
+    strides_bytes: tuple[int]
+    box: tuple[int, int]
+    swizzle_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        row = self.box[0] * self.element_bytes
+        stride = self.strides_bytes[0]
+        limits = (
+            (self.element_bytes in (1, 2, 4, 8), f"elements of {self.element_bytes} bytes"),
+            (all(0 < s <= 1 << 32 for s in self.sizes), f"sizes {self.sizes}"),
+            (stride % 16 == 0 and 0 < stride < 1 << 40, f"a row stride of {stride} bytes"),
+            (all(0 < b <= 256 for b in self.box), f"a box of {self.box}"),
+            (row % 16 == 0, f"a box row of {row} bytes, no multiple of 16"),
+            (self.swizzle_bytes in SWIZZLES, f"a swizzle of {self.swizzle_bytes} bytes"),
+            (
+                not self.swizzle_bytes or row <= self.swizzle_bytes,
+                f"a box row of {row} bytes, wider than the swizzle's {self.swizzle_bytes}",
+            ),
+        )
+        for good, what in limits:
+            if not good:
+                raise LaunchError(f"tensor map: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMap:
+    """A map whose matrix has its address."""
+
+    map: TensorMap
+    address: int
+
+    @staticmethod
+    def place(tensor_map: TensorMap, memory: GlobalMemory) -> PlacedMap:
+        """Give the map's buffer its address.
+
+        Raises:
+            LaunchError: the matrix starts at no multiple of 16.
+        """
+        pointer = tensor_map.buffer
+        if isinstance(pointer, GlobalBuffer):
+            pointer = pointer.at(0)
+        address = memory.address(pointer)
+        if address % 16:
+            raise LaunchError(
+                f"tensor map: buffer '{pointer.buffer.name}' starts at no multiple of 16"
+            )
+        return PlacedMap(tensor_map, address)
