@@ -24,6 +24,9 @@ Kernels index rows and columns with 32-bit integers, and an index may run up to 
 end before the guard stops it.
 """
 
+MAX_STEPS = 64
+"""Most epilogue steps: each may take a pointer of the kernel's 4 KB of arguments."""
+
 _MOST_DIGITS = 30
 
 DEFAULT_DYNAMIC_MAX = 4096
@@ -191,6 +194,10 @@ class GemmSpec:
                 " give plain text"
             )
         check_range(self.batch, "batch", 1, MAX_DIMENSION)
+        if len(self.epilogue) > MAX_STEPS:
+            raise InputError(
+                f"epilogue = {len(self.epilogue)} steps: too many; the most is {MAX_STEPS}"
+            )
         for name in ("m", "n"):
             dim: Dim = getattr(self, name)
             if dim.size == 0:
