@@ -137,12 +137,12 @@ class KernelPlan:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The caller's arguments, in order: what the launcher takes."""
-        return parameters(self)
+        return parameters(self.spec)
 
     @property
     def kernel_parameters(self) -> tuple[Parameter, ...]:
         """The kernel's arguments, in order; the caller's, where no tensor map stands for one."""
-        return kernel_parameters(self)
+        return kernel_parameters(self.spec, self.tensor_maps)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
