@@ -195,10 +195,9 @@ class KernelPlan:
             return self.tiles
         cluster = self.body.cluster
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)
-        resident = times(Variable("sms"), Number(self.body.min_blocks))
         if cluster == 1:
-            return Minimum(clusters, resident)
-        return times(Number(cluster), Minimum(clusters, FloorDiv(resident, cluster)))
+            return Minimum(clusters, Variable("sms"))
+        return times(Number(cluster), Minimum(clusters, FloorDiv(Variable("sms"), cluster)))
 
 
 @dataclass(frozen=True, slots=True)

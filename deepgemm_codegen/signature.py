@@ -84,9 +84,7 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def kernel_parameters(
-    spec: GemmSpec, tensor_maps: tuple[TensorMap, ...]
-) -> tuple[Parameter, ...]:
+def kernel_parameters(spec: GemmSpec, tensor_maps: tuple[TensorMap, ...]) -> tuple[Parameter, ...]:
     """The kernel's own arguments: tensor maps stand for the pointers that only TMA follows."""
     mapped = {tensor_map.pointer: tensor_map.name for tensor_map in tensor_maps}
     strides = {f"ld{letter}" for letter in mapped}
