@@ -112,11 +112,13 @@ class OrderListener(Listener):
         self.time = np.full(cells, _UNWRITTEN, np.int32)
         self.by = np.full(cells, -1, np.int32)
         self.ids = np.zeros(cells, np.int64)
-        # Rows: warps, then agents in order of appearance.
-        self.read_time = np.zeros((lanes // 32, cells), np.int32)
-        self.read_ids = np.zeros((lanes // 32, cells), np.int64)
+        # Rows: warps, then agents in order of appearance; zeros cost nothing until touched.
+        self.rows = lanes // 32
+        spare = self.rows // 4 + 8 * blocks
+        self.read_time = np.zeros((self.rows + spare, cells), np.int32)
+        self.read_ids = np.zeros((self.rows + spare, cells), np.int64)
         self.agents: dict[Agent, tuple[int, int]] = {}  # row and column
-        self.row_column = np.full(lanes // 32, -1, np.int32)
+        self.row_column = np.full(self.rows + spare, -1, np.int32)
         self.barriers: dict[int, tuple[int, int]] = {}  # column and time of initialisation
         self.pending: dict[int, Snapshot] = {}
         self.done: dict[int, Snapshot] = {}
@@ -334,12 +336,15 @@ class OrderListener(Listener):
         """Row and column of an agent."""
         found = self.agents.get(agent)
         if found is None:
-            found = (self.read_time.shape[0], self.clocks.column())
+            found = (self.rows, self.clocks.column())
             self.agents[agent] = found
-            row = np.zeros((1, self.time.size))
-            self.read_time = np.concatenate([self.read_time, row.astype(np.int32)])
-            self.read_ids = np.concatenate([self.read_ids, row.astype(np.int64)])
-            self.row_column = np.append(self.row_column, np.int32(found[1]))
+            if self.rows == self.row_column.size:
+                more = self.rows // 2
+                self.read_time = np.pad(self.read_time, ((0, more), (0, 0)))
+                self.read_ids = np.pad(self.read_ids, ((0, more), (0, 0)))
+                self.row_column = np.pad(self.row_column, (0, more), constant_values=-1)
+            self.row_column[self.rows] = found[1]
+            self.rows += 1
         return found
 
     def _cells(self, access: Access) -> tuple[Array, Array, int]:
@@ -359,7 +364,7 @@ class OrderListener(Listener):
         self.time[cells] = time
         self.by[cells] = by
         self.ids[cells] = ids
-        self.read_time[:, cells] = 0
+        self.read_time[: self.rows, cells] = 0
 
     def _after_writes(
         self, cells: Array, ids: Array, known: _Known, *, read: bool
@@ -413,12 +418,12 @@ class OrderListener(Listener):
 
     def _after_reads(self, cells: Array, ids: Array, known: _Known) -> None:
         """Check that the reads since the last write are known."""
-        times = self.read_time[:, cells]
+        times = self.read_time[: self.rows, cells]
         if not times.any():
             return
         rows, which = np.nonzero(times)
         others = self.read_ids[rows, cells[which]]
-        columns = np.where(rows < self.row_column.size, self.row_column[rows], -1)
+        columns = self.row_column[rows]
         agent = columns >= 0
         columns = np.where(agent, columns, others & _LANE_MASK)
         late = known.of(columns, which) < times[rows, which]
