@@ -53,9 +53,12 @@ def _what(machine: Machine, lane: int) -> str:
         return f"at PTX line {line} for an mbarrier that is gone"
     line = _line(machine, int(machine.wait_site[lane]))
     kind = int(machine.waiting[lane])
-    name = {-1: "nowhere", -2: "a warp barrier", -3: "the cluster's barrier"}.get(
-        kind, f"barrier {kind}"
-    )
+    name = {
+        -1: "nowhere",
+        -2: "a warp barrier",
+        -3: "the cluster's barrier",
+        -4: "an instruction that the rest of its warpgroup never reaches",
+    }.get(kind, f"barrier {kind}")
     return f"at PTX line {line} at {name}"
 
 

@@ -105,9 +105,7 @@ def _address(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tupl
     return emitter.source(operand.base, f"u{bits}", ins), operand.offset
 
 
-def _place(
-    emitter: Emitter, ins: Instruction, operand: nodes.Operand
-) -> tuple[str, str, str, int]:
+def _place(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tuple[str, str, str, int]:
     """A map's address, and the coordinates."""
     if not isinstance(operand, nodes.Address) or len(operand.extra) != 1:
         raise emitter.fail(ins, "a tensor map and coordinates were expected")
@@ -134,11 +132,6 @@ def _wait(emitter: Emitter, ins: Instruction) -> None:
     if ins.opcode[4:] not in ((), ("read",)) or not isinstance(count, nodes.Immediate):
         raise emitter.fail(ins, "unsupported modifier")
     emitter.line(f"bulk_wait({int(count.text, 0)}, {emitter.mask})")
-
-
-@semantics("prefetch.tensormap", destinations=0)
-def _prefetch(_emitter: Emitter, _ins: Instruction) -> None:
-    pass
 
 
 # -- at run time --
