@@ -106,6 +106,9 @@ class Listener:
     def phase(self, barrier: Mbarrier) -> None:
         """A phase of an mbarrier is complete."""
 
+    def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
+        """Which threads cannot know yet that the last phase is complete (bool); None for none."""
+
     def observe(self, barrier: Mbarrier, lanes: Array) -> None:
         """Threads saw that the mbarrier's last phase is complete."""
 

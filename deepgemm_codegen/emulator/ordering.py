@@ -180,6 +180,18 @@ class OrderListener(Listener):
         if snapshot is not None:
             self.done[number] = merge(self.done.get(number), snapshot)
 
+    def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
+        """Those that neither waited for it nor know of all its arrivals."""
+        column, _ = self.barriers[barrier.number]
+        unsure = np.asarray(self.clocks.known[lanes, column] < barrier.phase)
+        snapshot = self.done.get(barrier.number)
+        if not unsure.any():
+            return None
+        if barrier.number not in self.landing and snapshot is not None:
+            size = snapshot.known.size
+            unsure &= (self.clocks.known[lanes, :size] < snapshot.known).any(axis=1)
+        return unsure
+
     def observe(self, barrier: Mbarrier, lanes: Array) -> None:
         """The threads acquire all complete phases."""
         column, _ = self.barriers[barrier.number]

@@ -333,11 +333,20 @@ def _observe(
     out[lanes] = passes
     if barrier is None:
         return
+    state = context.state
     for listener in context.shared.listeners:
         listener.use(barrier, lanes, site.number, "a wait for")
-        if passes:
+        unsure = listener.doubts(barrier, lanes) if passes else None
+        if unsure is not None:
+            # In another order of events the phase would not be complete yet: a first try fails,
+            # so that code which does not obey the answer shows.
+            unsure &= state.tries[lanes] == 0
+            out[lanes[unsure]] = False
+            state.tries[lanes[unsure]] = 1
+            lanes = lanes[~unsure]
+        if passes and lanes.size:
             listener.observe(barrier, lanes)
     if passes:
-        context.state.tries[lanes] = 0
+        state.tries[lanes] = 0
     else:
-        context.state.sleep(lanes, barrier.number, parity, site.number)
+        state.sleep(lanes, barrier.number, parity, site.number)
