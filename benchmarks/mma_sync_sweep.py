@@ -81,7 +81,7 @@ def choices(spec: GemmSpec, count: int, seed: int) -> list[Choice]:
             (4, 8, 16),
         )
     )
-    generator = random.Random(f"{seed} {spec}")  # noqa: S311
+    generator = random.Random(f"{seed} {spec}")
     generator.shuffle(space)
     for tile_m, tile_n, tile_k, (warps_m, warps_n), stages, blocks, group in space:
         if len(found) > count:

@@ -92,6 +92,9 @@ class Listener:
     def meet(self, lanes: Array) -> None:
         """Groups of threads met: int array (groups, members) of lanes."""
 
+    def named(self, block: int, number: int, lanes: Array, site: int) -> None:
+        """A numbered barrier with a thread count is complete; ``meet`` follows."""
+
     # -- asynchronous agents and mbarriers (Hopper) --
 
     def initialise(self, barrier: Mbarrier) -> None:

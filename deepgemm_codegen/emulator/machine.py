@@ -319,9 +319,18 @@ class Machine:
                         int(lanes[0]),
                         other=(int(sites[1]), int(lanes[self.wait_site[lanes] == sites[1]][0])),
                     )
+                if expected and members.size > expected:
+                    self.context.collector.add(
+                        "divergent-barrier",
+                        f"{members.size} threads at once at barrier {number}, which {expected} "
+                        "complete",
+                        int(sites[0]),
+                        int(lanes[0]),
+                    )
                 here[members] = -1
                 for listener in context.shared.listeners:
                     if expected:
+                        listener.named(block, number, lanes, int(sites[0]))
                         listener.meet(lanes[None, :])
                     else:
                         listener.barrier(np.array([block]))

@@ -70,6 +70,7 @@ class OrderListener(Listener):
         self.done: dict[int, Snapshot] = {}
         self.meeting: dict[int, Snapshot] = {}
         self.met: dict[int, Snapshot] = {}
+        self.names: dict[tuple[int, int], tuple[Array, int]] = {}
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # (lane, block) to time, site
         self.landing: dict[int, tuple[Mbarrier, int, int, int]] = {}
 
@@ -132,6 +133,28 @@ class OrderListener(Listener):
         """Groups of threads met."""
         for group in lanes:
             self.clocks.join(group)
+
+    def named(self, block: int, number: int, lanes: Array, site: int) -> None:
+        """Threads that were not there the last time must know that it is over.
+
+        Otherwise they may arrive while others still gather, and complete that barrier instead.
+        """
+        before = self.names.get((block, number))
+        self.names[block, number] = (lanes, self.clocks.now)
+        if before is None:
+            return
+        others, time = before
+        new = np.setdiff1d(lanes, others)
+        late = new[self.clocks.known[new, int(others[0])] < time]
+        if late.size:
+            self.collector.add(
+                "divergent-barrier",
+                f"other threads used barrier {number} before, with no order between",
+                site,
+                int(late[0]),
+                other=(site, int(others[0])),
+                count=int(late.size),
+            )
 
     # -- mbarriers --
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -21,6 +21,8 @@ from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import compile_ptx
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.plan import KernelPlan
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -72,7 +74,7 @@ def build(choice: tuple[int, ...], **fields: object) -> Compiled:
 
 @dataclass(frozen=True)
 class Outcome:
-    """D's bits and what they must be (float64), C order; and the report."""
+    """D and what it must be (float64, NaN where no chosen block writes); operands, the report."""
 
     d: Array
     want: Array
@@ -113,11 +115,11 @@ def solve(
         "a": _stored(a, spec.layout[0], spec.lda),
         "b": _stored(b, spec.layout[1], spec.ldb),
     }
-    want = np.float64(alpha) * (a.astype(np.float64) @ b.astype(np.float64))
+    steps: list[Callable[[Array], Array]] = [lambda x: np.float64(alpha) * x]
     if spec.dtype_c is not None:
         c = _values(rng, (m, n), DTYPES[spec.dtype_c.name], whole=True)
         arrays["c"] = _stored(c, spec.layout_d, spec.ldc)
-        want = want + beta * c.astype(np.float64)
+        steps.append(lambda x: x + beta * c.astype(np.float64))
     for index, step in enumerate(plan.spec.epilogue):
         if step.kind == "bias":
             assert step.dtype is not None
@@ -125,10 +127,11 @@ def solve(
             values = _values(rng, (1, length), DTYPES[step.dtype.name], whole=True)[0]
             arrays[f"bias{index}"] = values
             wide = values.astype(np.float64)
-            want = want + (wide[None, :] if step.access == "column" else wide[:, None])
+            wide = wide[None, :] if step.access == "column" else wide[:, None]
+            steps.append(partial(np.add, wide))
         else:
             assert step.kind == "relu"
-            want = np.maximum(want, 0)
+            steps.append(lambda x: np.maximum(x, 0))
     d = np.full((m, n), np.nan, DTYPES[spec.dtype_d.name])
     arrays["d"] = _stored(d, spec.layout_d, spec.ldd, filling=np.nan)
     buffers = {name: GlobalBuffer(name, x, writable=name == "d") for name, x in arrays.items()}
@@ -157,7 +160,17 @@ def solve(
     result = (stored[:n, :m].T if spec.layout_d == "t" else stored[:m, :n]).copy()
     padding = stored[:, m if spec.layout_d == "t" else n :]
     assert np.isnan(padding.astype(np.float32)).all(), "padding of D was written"
-    return Outcome(result, want, report, a, b)
+    # With some blocks only, most of a large product need not be computed.
+    written = np.ones(result.shape, bool)
+    if blocks is not None:
+        written = ~np.isnan(result.astype(np.float32))
+    rows, columns = written.any(axis=1), written.any(axis=0)
+    want = np.full(result.shape, np.nan)
+    part = a[rows].astype(np.float64) @ b[:, columns].astype(np.float64)
+    want[np.ix_(rows, columns)] = part
+    for apply in steps:
+        want = apply(want)
+    return Outcome(result, np.where(written, want, np.nan), report, a, b)
 
 
 def _stored(x: Array, letter: str, leading: int, filling: float = 7.0) -> Array:

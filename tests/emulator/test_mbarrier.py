@@ -24,11 +24,14 @@ def init(count: int) -> str:
 
 def both(first: int) -> str:
     """Both parities tested, into two bits of ``%r<first>``."""
-    return "\n".join(
-        f"mbarrier.test_wait.parity.shared::cta.b64 %p{2 + i}, [%r4+1024], {i};\n"
-        f"selp.u32 %r{first + 1 + i}, {1 << i}, 0, %p{2 + i};"
-        for i in range(2)
-    ) + f"\nor.b32 %r{first}, %r{first + 1}, %r{first + 2};\n"
+    return (
+        "\n".join(
+            f"mbarrier.test_wait.parity.shared::cta.b64 %p{2 + i}, [%r4+1024], {i};\n"
+            f"selp.u32 %r{first + 1 + i}, {1 << i}, 0, %p{2 + i};"
+            for i in range(2)
+        )
+        + f"\nor.b32 %r{first}, %r{first + 1}, %r{first + 2};\n"
+    )
 
 
 STORE = "mad.wide.u32 %d9, %r0, 4, %d0;\nst.global.u32 [%d9], {};\n"
@@ -48,7 +51,9 @@ def test_a_fresh_barrier_passes_parity_1_and_phases_alternate() -> None:
 
 
 def test_arrivals_with_a_count_and_tokens() -> None:
-    body = init(5) + """
+    body = (
+        init(5)
+        + """
 mbarrier.arrive.shared::cta.b64 %d5, [%r4+1024], 3;
 mbarrier.test_wait.shared::cta.b64 %p2, [%r4+1024], %d5;
 mbarrier.arrive.release.cta.shared::cta.b64 _, [%r4+1024], 2;
@@ -57,6 +62,7 @@ selp.u32 %r10, 1, 0, %p2;
 selp.u32 %r11, 2, 0, %p3;
 or.b32 %r10, %r10, %r11;
 """
+    )
     out, buffer = output(1)
     report = execute(body + STORE.format("%r10"), [buffer], threads=1)
     assert report.findings == ()
@@ -95,8 +101,11 @@ def test_a_phase_orders_what_came_before_the_arrivals() -> None:
     [
         # Nobody obeys the barrier's answer, or looks at it.
         ("@!%p5 bra reader;", "", "race"),
-        ("mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r4+1024], 0;", "setp.eq.u32 %p5, 0, 0;",
-         "race"),
+        (
+            "mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r4+1024], 0;",
+            "setp.eq.u32 %p5, 0, 0;",
+            "race",
+        ),
         # The phase that is waited for is the one before the first, or the one after: which one is
         # a matter of time.
         ("[%r4+1024], 0;\n@!%p5", "[%r4+1024], 1;\n@!%p5", "deadlock"),
@@ -137,10 +146,13 @@ def test_a_barrier_that_expects_too_little_lets_the_reader_go_early() -> None:
 
 
 def test_a_wait_tried_once_and_given_up_goes_on() -> None:
-    body = init(1) + """
+    body = (
+        init(1)
+        + """
 mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4+1024], 0;
 selp.u32 %r10, 1, 0, %p2;
 """
+    )
     out, buffer = output(1)
     report = execute(body + STORE.format("%r10"), [buffer], threads=1)
     assert report.findings == ()
@@ -160,8 +172,10 @@ def test_bytes_announced_hold_the_phase() -> None:
     ("body", "found"),
     [
         (
-            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+1024], 16;\n"
-            "mbarrier.arrive.shared::cta.b64 _, [%r4+1024];",
+            (
+                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+1024], 16;\n"
+                "mbarrier.arrive.shared::cta.b64 _, [%r4+1024];"
+            ),
             ["over-arrival", "transaction-count"],
         ),
         ("mbarrier.arrive.shared::cta.b64 _, [%r4+1024], 2;", ["over-arrival"]),
@@ -171,8 +185,10 @@ def test_bytes_announced_hold_the_phase() -> None:
         ("mbarrier.init.shared::cta.b64 [%r4+1032], 0;", ["bad-size"]),
         ("mbarrier.init.shared::cta.b64 [%r4+1024], 1;", ["barrier-access"]),
         (
-            "mbarrier.inval.shared::cta.b64 [%r4+1024];\n"
-            "mbarrier.init.shared::cta.b64 [%r4+1024], 1;",
+            (
+                "mbarrier.inval.shared::cta.b64 [%r4+1024];\n"
+                "mbarrier.init.shared::cta.b64 [%r4+1024], 1;"
+            ),
             [],
         ),
         ("ld.shared.u32 %r9, [%r4+1024];", ["barrier-access"]),
