@@ -14,6 +14,7 @@ import statistics
 import time
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cuda.bindings import nvrtc
@@ -21,10 +22,12 @@ from cuda.bindings import nvrtc
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide.assemble import WgmmaChoice, assemble
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, TensorMap, parse, run
-from deepgemm_codegen.plan import KernelPlan
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import compile_ptx
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan
 
 SOURCE = Path(__file__).parents[1] / "tests" / "emulator" / "data" / "gemm.cu"
 TILE, K = 128, 512

@@ -265,7 +265,8 @@ class Machine:
         ins = self.translation.program.instructions[end.site]
         self.wait_site[mask] = end.site
         if kind == "cluster-barrier":
-            self._check_whole_warps(end.site, mask)
+            if "aligned" in ins.opcode:
+                self._check_whole_warps(end.site, mask)
             self.waiting[mask] = -3
         elif kind == "warp-barrier":
             self.waiting[mask] = -2

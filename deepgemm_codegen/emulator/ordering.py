@@ -289,8 +289,8 @@ class OrderListener(Listener):
             if int(self._block_known(barrier.block)[column]) < phase:
                 self.collector.add(
                     "exit-in-flight",
-                    f"block {barrier.block} of the batch ends with nobody having waited for this "
-                    "copy into its shared memory",
+                    "the block whose shared memory this copy writes ends with nobody having "
+                    "waited for it",
                     site,
                     lane,
                     address=barrier.address,

@@ -125,8 +125,10 @@ done:
     report = execute(text.replace("LAST", "bar.sync 3, 96;"), [], blocks=2, cluster=2, threads=64)
     (finding,) = report.findings
     assert finding.kind == "deadlock"
-    assert "warps 0 to 1 of block 0 at PTX line 23 at the cluster's barrier" in finding.message
-    assert "warps 0 to 1 of block 1 at PTX line 26 at barrier 3" in finding.message
+    assert (
+        "warps 0 to 1 of block (0, 0, 0) at PTX line 23 at the cluster's barrier" in finding.message
+    )
+    assert "warps 0 to 1 of block (1, 0, 0) at PTX line 26 at barrier 3" in finding.message
     # A block that has ended counts as arrived.
     report = execute(text.replace("LAST", ""), [], blocks=2, cluster=2, threads=64)
     assert report.findings == ()

@@ -133,8 +133,8 @@ def test_a_barrier_that_expects_too_much_is_a_deadlock_that_names_the_warps() ->
     source = module(text, [buffer])
     line = source[: source.index("mbarrier.try_wait")].count("\n") + 1
     assert (
-        f"warp 0 of block 0 at PTX line {line} for parity 0 of the mbarrier at offset 0x400 of "
-        "block 0 of the batch (phase 0, 1 of 33 arrivals pending, 0 bytes to come)"
+        f"warp 0 of block (0, 0, 0) at PTX line {line} for parity 0 of the mbarrier at offset "
+        "0x400 of block (0, 0, 0) (phase 0, 1 of 33 arrivals pending, 0 bytes to come)"
     ) in finding.message
     assert finding.count == 32
 

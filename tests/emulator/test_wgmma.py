@@ -378,9 +378,9 @@ def test_a_warpgroup_whose_rest_never_comes_is_a_deadlock_that_says_so() -> None
     _, report, _ = chain(body)
     (finding,) = report.findings
     assert finding.kind == "deadlock"
-    assert "warps 0 to 1 of block 0 at PTX line" in finding.message
+    assert "warps 0 to 1 of block (0, 0, 0) at PTX line" in finding.message
     assert "an instruction that the rest of its warpgroup never reaches" in finding.message
-    assert "warps 2 to 3 of block 0 at PTX line" in finding.message
+    assert "warps 2 to 3 of block (0, 0, 0) at PTX line" in finding.message
 
 
 @pytest.mark.parametrize(

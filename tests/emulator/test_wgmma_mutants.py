@@ -170,9 +170,12 @@ def test_a_deadlock_says_who_waits_for_what() -> None:
     assert finding.kind == "deadlock"
     waits = [n for n, t in enumerate(mutant.ptx.splitlines(), 1) if "try_wait" in t]
     assert (
-        f"warp 0 of block 0 at PTX line {waits[0]} for parity 0 of the mbarrier" in finding.message
+        f"warp 0 of block (0, 0, 0) at PTX line {waits[0]} for parity 0 of the mbarrier"
+        in finding.message
     )
-    assert f"warps 4 to 11 of block 0 at PTX line {waits[1]} for parity 0" in finding.message
+    assert (
+        f"warps 4 to 11 of block (0, 0, 0) at PTX line {waits[1]} for parity 0" in finding.message
+    )
     assert "0 of 1 arrivals pending, 16 bytes to come" in finding.message
 
 
