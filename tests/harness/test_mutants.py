@@ -155,7 +155,9 @@ MUTANTS = {
     ),
     "bias left out": Mutant("tails", r"__fadd_rn\(x, bias\)", "x", seen="left out"),
     "bias along rows": Mutant("tails", r"bias0\[column \+ v\]", "bias0[row]"),
-    "relu swallows nan": Mutant("tails", r"x < 0\.0f \? 0\.0f : x", "fmaxf(x, 0.0f)"),
+    "relu swallows nan": Mutant(
+        "tails", r"x < 0\.0f \? 0\.0f : x", "fmaxf(x, 0.0f)", seen="swallows it"
+    ),
     "relu left out": Mutant("tails", r"x < 0\.0f \? 0\.0f : x", "x", seen="relu was left out"),
     # -- the architecture's own paths --
     "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),
