@@ -139,9 +139,6 @@ def run_bench(
         device: where.
         against: ``cublas``, or ``none`` for the kernels alone.
         progress: called with each row as it is finished.
-
-    Raises:
-        EnvironmentLackError: the device cannot go on.
     """
     ceilings = device.ceilings()
     rows: list[Row] = []
@@ -157,6 +154,8 @@ def run_bench(
             except LaunchFailedError as error:
                 # The driver refuses all further work of a process after a fault on the device.
                 lost = f"an earlier kernel's launch failed ({entry.plan.name})"
+                row = replace(_row(entry), message=str(error), exit_code=error.exit_code)
+            except CodegenError as error:
                 row = replace(_row(entry), message=str(error), exit_code=error.exit_code)
         rows.append(row)
         if progress:

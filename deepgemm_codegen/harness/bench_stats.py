@@ -103,11 +103,13 @@ class Ceilings:
         tflops: 16-bit rate of each matrix instruction that the GPU has, TFLOP/s.
         measured: which of the figures (``memory``, ``mma.sync``, ``wgmma``) were measured in this
             run; the others are the data sheet's.
+        reasons: (figure, why it was not measured).
     """
 
     gbs: float
     tflops: dict[Unit, float]
     measured: tuple[str, ...] = ()
+    reasons: tuple[tuple[str, str], ...] = ()
 
     def roof_us(self, work: Work, unit: Unit) -> float:
         """The least time that the ceilings leave for some work."""
@@ -129,6 +131,7 @@ class Ceilings:
             pick("memory", self.gbs, other.gbs),
             {unit: pick(unit, rate, other.tflops[unit]) for unit, rate in self.tflops.items()},
             tuple(dict.fromkeys((*self.measured, *other.measured))),
+            tuple(dict.fromkeys((*self.reasons, *other.reasons))),
         )
 
 

@@ -98,8 +98,11 @@ def head_lines(report: Report) -> list[str]:
         lines.append("; ".join(f"{name} {version}" for name, version in machine.software))
     figures = [("memory", f"{ceilings.gbs:.0f} GB/s")]
     figures += [(unit, f"{unit} {rate:.0f} TFLOP/s") for unit, rate in ceilings.tflops.items()]
+    reasons = dict(ceilings.reasons)
     texts = [
-        text if name in ceilings.measured else f"{text} (data sheet, not measured)"
+        text
+        if name in ceilings.measured
+        else f"{text} ({': '.join(filter(None, ('data sheet', reasons.get(name, ''))))})"
         for name, text in figures
     ]
     lines.append(f"ceilings: {', '.join(texts)}")

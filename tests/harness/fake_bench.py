@@ -145,8 +145,8 @@ def _matrix(layout: Layout, dtype: DType, pointer: int, batch: int) -> Any:
     """A column-major view of (rows, columns)."""
     start = pointer + batch * layout.stride * dtype.bytes
     count = (layout.columns - 1) * layout.leading + layout.rows
-    raw = (ctypes.c_char * (count * dtype.bytes)).from_address(start)
-    flat = np.frombuffer(raw, bits_dtype(dtype))
+    raw = (ctypes.c_ubyte * (count * dtype.bytes)).from_address(start)
+    flat = np.ctypeslib.as_array(raw).view(bits_dtype(dtype))
     size = dtype.bytes
     return np.lib.stride_tricks.as_strided(
         flat, (layout.rows, layout.columns), (size, layout.leading * size)
