@@ -29,6 +29,7 @@ _COMMANDS = {
     for name, text in (
         ("explain", "why the tree decides as it does"),
         ("verify", "build kernels and judge them"),
+        ("bench", "time kernels beside cuBLAS on a GPU"),
         ("generate", "every kernel of some YAML files into a folder, or a check of it"),
         ("schema", "the JSON Schema of those files"),
         ("doctor", "what is installed, and what it is good for"),

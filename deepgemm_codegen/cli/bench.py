@@ -1,0 +1,232 @@
+"""``bench``: times kernels beside cuBLAS on the GPU of this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deepgemm_codegen.cli.flags import (
+    Command,
+    SectionedOption,
+    files_argument,
+    level_flags,
+    spec_flags,
+    take_console,
+)
+from deepgemm_codegen.cli.request import requests_for, take_flags
+from deepgemm_codegen.cli.streams import Progress, deliver, print_data
+from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from deepgemm_codegen.cli.request import Request
+    from deepgemm_codegen.cli.streams import Console
+    from deepgemm_codegen.harness.bench_data import Entry, Report, Row
+
+__all__ = ["COMMAND"]
+
+
+def _bench(
+    *,
+    files: tuple[str, ...],
+    against: str | None,
+    min_ratio: float | None,
+    seed: int,
+    jobs: int | None,
+    plot: str | None,
+    as_json: bool,
+    **values: Any,
+) -> int:
+    console = take_console(values)
+    if min_ratio is not None and against == "none":
+        raise click.UsageError("--min-ratio compares with cuBLAS; it excludes --against none")
+    requests = requests_for(files, take_flags(values), os.environ, console)
+    if plot is not None:
+        from deepgemm_codegen.harness.bench_roofline import require_matplotlib  # noqa: PLC0415
+
+        require_matplotlib()
+    from deepgemm_codegen.harness.bench import run_bench  # noqa: PLC0415  imports numpy
+    from deepgemm_codegen.harness.bench_gpu import find_bench_gpu  # noqa: PLC0415
+
+    device = find_bench_gpu(seed)
+    entries = _built(requests, device.machine.arch, jobs or os.cpu_count() or 1)
+    progress = Progress(len(entries), console)
+
+    def finished(row: Row) -> None:
+        progress.step()
+        if row.message:
+            progress.done()
+            place = f"{row.where}: " if row.where else ""
+            console.problem(f"error: {place}{row.name}: {row.message}")
+
+    report = run_bench(entries, device, against=against or "cublas", progress=finished)
+    progress.done()
+    code = _conclude(report, min_ratio, console)
+    _print(report, code, min_ratio, as_json=as_json)
+    if plot is not None:
+        from deepgemm_codegen.harness.bench_roofline import draw, roofline  # noqa: PLC0415
+
+        deliver(draw(roofline(report)), plot)
+    return code
+
+
+def _conclude(report: Report, min_ratio: float | None, console: Console) -> int:
+    """The exit code; what is too slow is named on stderr."""
+    from deepgemm_codegen.harness.bench_data import CUBLAS  # noqa: PLC0415
+
+    code = max((row.exit_code for row in report.rows), default=0)
+    if min_ratio is None:
+        return code
+    for row in report.slower(min_ratio):
+        console.problem(
+            f"slower: {row.name}: {row.ratio(CUBLAS):.3f} of {CUBLAS}'s speed, less than"
+            f" {min_ratio:g}"
+        )
+        code = max(code, 1)
+    uncompared = [
+        row.name for row in report.rows if row.timing is not None and row.ratio(CUBLAS) is None
+    ]
+    if uncompared:
+        names = ", ".join(uncompared[:3]) + (" ..." if len(uncompared) > 3 else "")
+        console.problem(f"error: no {CUBLAS} figure to hold --min-ratio against: {names}")
+        code = max(code, EnvironmentLackError.exit_code)
+    return code
+
+
+def _print(report: Report, code: int, min_ratio: float | None, *, as_json: bool) -> None:
+    from deepgemm_codegen.harness import bench_table  # noqa: PLC0415
+
+    if as_json:
+        fields = {"exit_code": code, "min_ratio": min_ratio}
+        print_data(bench_table.as_json(report, **fields))
+        return
+    print_data(bench_table.plain(report))
+
+
+def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Row]:
+    """Every kernel built for the device, by several processes, before anything is timed.
+
+    Raises:
+        EnvironmentLackError: there is no compiler, or a process died.
+    """
+    tasks = [(str(request.spec), request.where, here) for request in requests]
+    made: list[Entry | Row] = []
+    for result in _mapped(_build, tasks, jobs):
+        if isinstance(result, EnvironmentLackError):
+            raise result  # the next kernel would lack the same
+        made.append(result)
+    return made
+
+
+def _mapped(work: Callable[[Any], Any], tasks: Sequence[Any], jobs: int) -> list[Any]:
+    """``map`` by processes, where there is more than one task."""
+    if jobs <= 1 or len(tasks) <= 1:
+        return [work(task) for task in tasks]
+    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor  # noqa: PLC0415
+    from multiprocessing import get_context  # noqa: PLC0415
+
+    # A fork would copy the GPU's context, which cannot be used twice.
+    context = get_context("spawn")
+    try:
+        with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
+            return list(pool.map(work, tasks))
+    except BrokenExecutor as error:
+        raise EnvironmentLackError("a worker process died; try again with --jobs=1") from error
+
+
+def _build(task: tuple[str, str, str]) -> Entry | Row | EnvironmentLackError:
+    """One kernel with its cubin, or the row that tells why there is none."""
+    from deepgemm_codegen.batch import make  # noqa: PLC0415  what a worker needs
+    from deepgemm_codegen.errors import InputError  # noqa: PLC0415
+    from deepgemm_codegen.harness.bench import failed_row, target_for  # noqa: PLC0415
+    from deepgemm_codegen.harness.bench_data import Entry  # noqa: PLC0415
+    from deepgemm_codegen.naming import kernel_name  # noqa: PLC0415
+    from deepgemm_codegen.spec import GemmSpec  # noqa: PLC0415
+    from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
+
+    text, where, here = task
+    spec = GemmSpec.from_text(text)
+    try:
+        kernels = make(spec)
+        if len(kernels) != 1:
+            raise InputError(f"a program of {len(kernels)} kernels cannot be timed yet")
+        (plan, source) = kernels[0]
+        built = build_cubin(source, name=plan.name, arch=target_for(plan.target, here))
+    except EnvironmentLackError as error:
+        return error
+    except CodegenError as error:
+        return failed_row(spec, kernel_name(spec), where, error)
+    usage = built.resources[plan.name]
+    return Entry(
+        plan=plan,
+        cubin=built.cubin,
+        built_for=built.arch,
+        where=where,
+        registers=usage.registers,
+        spilled=usage.spill_store_bytes,
+    )
+
+
+_SECTION = "Measure"
+
+COMMAND = Command(
+    "bench",
+    params=[
+        files_argument(required=False),
+        SectionedOption(
+            ["--against"],
+            type=click.Choice(("cublas", "none")),
+            help="the other side: cuBLAS's default algorithm and the best of cublasLt's top eight,"
+            " or nobody  [default: cublas]",
+            section=_SECTION,
+        ),
+        SectionedOption(
+            ["--min-ratio"],
+            type=click.FloatRange(0.01, 100.0),
+            metavar="RATIO",
+            help="exit code 1 when a kernel's speed is less than so much of cuBLAS's, such as 0.95",
+            section=_SECTION,
+        ),
+        SectionedOption(
+            ["--seed"],
+            type=click.IntRange(0, 2**32 - 1),
+            default=0,
+            metavar="NUMBER",
+            help="of the random operands and of the rows that are checked  [default: 0]",
+            section=_SECTION,
+        ),
+        SectionedOption(
+            ["--jobs"],
+            type=click.IntRange(1, 256),
+            metavar="NUMBER",
+            help="processes that build, before anything is timed  [default: one a processor]",
+            section=_SECTION,
+        ),
+        SectionedOption(
+            ["--json", "as_json"],
+            is_flag=True,
+            help="the report as JSON on stdout",
+            section="Output",
+        ),
+        SectionedOption(
+            ["--plot"],
+            metavar="FILE",
+            help="a roofline as PNG, too (needs matplotlib: the extra 'plot')",
+            section="Output",
+        ),
+        *spec_flags(),
+        *level_flags(),
+    ],
+    callback=_bench,
+    help="Times the kernel that the flags describe, or every kernel of FILES, beside cuBLAS on"
+    " this machine's GPU. Each kernel is checked first; a wrong one is not timed and gives exit"
+    " code 1.",
+    examples=(
+        "deepgemm_codegen bench --m=4096 --n=4096 --k=4096 --layout=nt --arch=sm_90",
+        "deepgemm_codegen bench configs/bench/hopper.yaml --against=cublas --min-ratio=0.95",
+        "deepgemm_codegen bench configs/kernels/gpt2_small.yaml --json --plot=roofline.png",
+    ),
+)

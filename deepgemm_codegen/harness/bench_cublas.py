@@ -1,0 +1,326 @@
+"""cuBLAS and cublasLt through ctypes: the other side of a benchmark.
+
+cupy refuses to call cuBLAS while a stream is captured (its `setStream` raises), so the libraries
+that cupy brings are called directly. Both see D^T = B^T * A^T where D is row-major, as cuBLAS is
+column-major; a spec's `Call` is worked out here without any library, so that tests can read it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen.errors import EnvironmentLackError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.problem import Matrix, Problem
+
+__all__ = ["WORKSPACE_BYTES", "Call", "Cublas", "CublasLt", "Layout", "call_of", "load_library"]
+
+WORKSPACE_BYTES = 32 * 2**20
+"""What NVIDIA recommends for Hopper, and what both columns get."""
+
+HEURISTICS = 8
+"""Algorithms that cublasLt is asked for."""
+
+# library_types.h and cublas_api.h
+_TYPES = {"fp32": 0, "fp16": 2, "bf16": 14}
+_COMPUTE_32F = 68
+_GEMM_DEFAULT = -1
+_NOT_SUPPORTED = 15
+# cublasLt.h
+_DESC_TRANSA, _DESC_TRANSB = 3, 4
+_LAYOUT_BATCH, _LAYOUT_STRIDE = 5, 6
+_PREF_WORKSPACE = 1
+_RESULT_BYTES = 96
+"""sizeof(cublasLtMatmulHeuristicResult_t): algo 64, workspace 8, state 4, waves 4, reserved 16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A column-major matrix as cuBLAS sees it.
+
+    Attributes:
+        name: the caller's operand.
+        type: cudaDataType.
+        rows, columns: as stored, before any transposition.
+        leading: elements from column to column.
+        stride: elements from one matrix of the batch to the next.
+    """
+
+    name: str
+    type: int
+    rows: int
+    columns: int
+    leading: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The arguments of one product, D = op(first) * op(second) + beta * D, column-major.
+
+    Attributes:
+        m, n, k: in cuBLAS's terms.
+        turn_first, turn_second: whether the operand is transposed (CUBLAS_OP_T).
+        first, second, d: the matrices.
+        batch: products.
+        beta: 0, or that of the kernel where C has D's type and place; the sum is then in place.
+        note: what differs from what the kernel computes, or empty.
+    """
+
+    m: int
+    n: int
+    k: int
+    turn_first: bool
+    turn_second: bool
+    first: Layout
+    second: Layout
+    d: Layout
+    batch: int
+    beta: float
+    note: str = ""
+
+
+def call_of(problem: Problem) -> Call:
+    """What cuBLAS is asked for so that D holds the plain product of a problem.
+
+    A row-major matrix is its transpose, column-major. So a row-major D is asked for as
+    D^T = B^T * A^T, whose operands lie as they should unless they are stored transposed.
+    """
+    spec = problem.spec
+    a, b, d = (_layout(problem.matrix(name)) for name in "abd")
+    turned_a, turned_b = (problem.matrix(name).transposed for name in "ab")
+    beta, note = 0.0, ""
+    if spec.dtype_c is not None:
+        c = problem.matrix("c")
+        if (c.dtype, c.leading) == (spec.dtype_d, problem.matrix("d").leading):
+            beta = problem.beta
+        else:
+            note = "cuBLAS computes without C, whose type or stride is not D's"
+    if spec.layout_d == "n":
+        sizes, turns, pair = (problem.n, problem.m), (turned_b, turned_a), (b, a)
+    else:
+        sizes, turns, pair = (problem.m, problem.n), (not turned_a, not turned_b), (a, b)
+    return Call(*sizes, problem.k, *turns, *pair, d, spec.batch, beta, note)
+
+
+def _layout(matrix: Matrix) -> Layout:
+    return Layout(
+        matrix.name,
+        _TYPES[matrix.dtype.name],
+        matrix.stored_columns,
+        matrix.stored_rows,
+        matrix.leading,
+        matrix.stride,
+    )
+
+
+def load_library(stem: str, major: int) -> ctypes.CDLL:
+    """``libcublas`` or ``libcublasLt`` of a CUDA version: cupy's own copy, else one that is found.
+
+    Raises:
+        EnvironmentLackError: there is none.
+    """
+    soname = f"lib{stem}.so.{major}"
+    tried: list[str] = []
+    for path in (*_mapped(soname), *_found(stem, soname), soname):
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            tried.append(str(error))
+    raise EnvironmentLackError(f"{soname} cannot be loaded ({'; '.join(tried)})")
+
+
+def _mapped(soname: str) -> list[str]:
+    """Paths of a library that this process has loaded already."""
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    lines = (line.split(maxsplit=5) for line in maps.splitlines())
+    paths = (fields[5] for fields in lines if len(fields) > 5)
+    return list(dict.fromkeys(p for p in paths if Path(p).name.startswith(soname)))[:1]
+
+
+def _found(stem: str, soname: str) -> list[str]:
+    """Where NVIDIA's own finder puts a library: wheels, conda, the toolkit."""
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib  # noqa: PLC0415  optional
+
+        path = load_nvidia_dynamic_lib(stem).abs_path
+    except (ImportError, RuntimeError, OSError):
+        return []
+    return [path] if path and soname in Path(path).name else []
+
+
+def _refuse(status: int, what: str) -> None:
+    if status:
+        reason = "not supported" if status == _NOT_SUPPORTED else f"status {status}"
+        raise EnvironmentLackError(f"{what}: {reason}")
+
+
+class Cublas:
+    """cublasGemmEx with the default algorithm, on one stream, with a workspace of its own."""
+
+    def __init__(self, major: int, stream: int, workspace: int) -> None:
+        self._library = load_library("cublas", major)
+        self._handle = ctypes.c_void_p()
+        _refuse(self._library.cublasCreate_v2(ctypes.byref(self._handle)), "cublasCreate")
+        status = self._library.cublasSetStream_v2(self._handle, ctypes.c_void_p(stream))
+        _refuse(status, "cublasSetStream")
+        status = self._library.cublasSetWorkspace_v2(
+            self._handle, ctypes.c_void_p(workspace), ctypes.c_size_t(WORKSPACE_BYTES)
+        )
+        _refuse(status, "cublasSetWorkspace")
+        version = ctypes.c_int()
+        self._library.cublasGetVersion_v2(self._handle, ctypes.byref(version))
+        self.version = version.value
+
+    def launch(self, call: Call, first: int, second: int, d: int) -> None:
+        """One product on device pointers.
+
+        Raises:
+            EnvironmentLackError: cuBLAS refuses it.
+        """
+        one, beta = ctypes.c_float(1.0), ctypes.c_float(call.beta)
+
+        def operand(pointer: int, layout: Layout) -> tuple[Any, ...]:
+            plain = (ctypes.c_void_p(pointer), layout.type, layout.leading)
+            return (*plain, ctypes.c_longlong(layout.stride)) if call.batch > 1 else plain
+
+        arguments = (
+            self._handle,
+            int(call.turn_first),
+            int(call.turn_second),
+            call.m,
+            call.n,
+            call.k,
+            ctypes.byref(one),
+            *operand(first, call.first),
+            *operand(second, call.second),
+            ctypes.byref(beta),
+            *operand(d, call.d),
+        )
+        if call.batch > 1:
+            run = self._library.cublasGemmStridedBatchedEx
+            status = run(*arguments, call.batch, _COMPUTE_32F, _GEMM_DEFAULT)
+        else:
+            status = self._library.cublasGemmEx(*arguments, _COMPUTE_32F, _GEMM_DEFAULT)
+        _refuse(status, "cublasGemmEx")
+
+
+class CublasLt:
+    """cublasLtMatmul with the algorithms that its heuristic names."""
+
+    def __init__(self, major: int, stream: int, workspace: int) -> None:
+        self._library = load_library("cublasLt", major)
+        self._handle = ctypes.c_void_p()
+        _refuse(self._library.cublasLtCreate(ctypes.byref(self._handle)), "cublasLtCreate")
+        self._stream, self._workspace = ctypes.c_void_p(stream), ctypes.c_void_p(workspace)
+
+    def prepare(self, call: Call) -> Prepared:
+        """The descriptors of a product, and its algorithms, best guess first.
+
+        Raises:
+            EnvironmentLackError: cublasLt refuses it, or knows no algorithm.
+        """
+        return Prepared(self._library, self._handle, self._stream, self._workspace, call)
+
+
+class Prepared:
+    """A product that cublasLt can launch with each of its algorithms."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        handle: ctypes.c_void_p,
+        stream: ctypes.c_void_p,
+        workspace: ctypes.c_void_p,
+        call: Call,
+    ) -> None:
+        self._library, self._handle = library, handle
+        self._stream, self._workspace = stream, workspace
+        self._one, self._beta = ctypes.c_float(1.0), ctypes.c_float(call.beta)
+        self._kept: list[tuple[str, ctypes.c_void_p]] = []
+        self._description = self._made("MatmulDesc", _COMPUTE_32F, _TYPES["fp32"])
+        for attribute, turned in (
+            (_DESC_TRANSA, call.turn_first),
+            (_DESC_TRANSB, call.turn_second),
+        ):
+            self._set("MatmulDesc", self._description, attribute, ctypes.c_int32(turned))
+        self._layouts = [self._layout(each, call.batch) for each in (call.first, call.second)]
+        self._d = self._layout(call.d, call.batch)
+        preference = self._made("MatmulPreference")
+        most = ctypes.c_uint64(WORKSPACE_BYTES)
+        self._set("MatmulPreference", preference, _PREF_WORKSPACE, most)
+        self._results = (ctypes.c_char * (_RESULT_BYTES * HEURISTICS))()
+        count = ctypes.c_int()
+        status = library.cublasLtMatmulAlgoGetHeuristic(
+            handle,
+            self._description,
+            *self._layouts,
+            self._d,
+            self._d,
+            preference,
+            HEURISTICS,
+            self._results,
+            ctypes.byref(count),
+        )
+        _refuse(status, "cublasLtMatmulAlgoGetHeuristic")
+        self.count = count.value
+        """Algorithms that were found."""
+
+    def __del__(self) -> None:
+        for kind, item in self._kept:
+            getattr(self._library, f"cublasLt{kind}Destroy")(item)
+
+    def launch(self, algorithm: int, first: int, second: int, d: int) -> None:
+        """One product on device pointers with an algorithm by its rank.
+
+        Raises:
+            EnvironmentLackError: the algorithm does not run.
+        """
+        a_layout, b_layout = self._layouts
+        d_pointer = ctypes.c_void_p(d)
+        status = self._library.cublasLtMatmul(
+            self._handle,
+            self._description,
+            ctypes.byref(self._one),
+            ctypes.c_void_p(first),
+            a_layout,
+            ctypes.c_void_p(second),
+            b_layout,
+            ctypes.byref(self._beta),
+            d_pointer,
+            self._d,
+            d_pointer,
+            self._d,
+            ctypes.byref(self._results, _RESULT_BYTES * algorithm),
+            self._workspace,
+            ctypes.c_size_t(WORKSPACE_BYTES),
+            self._stream,
+        )
+        _refuse(status, "cublasLtMatmul")
+
+    def _made(self, kind: str, *arguments: Any) -> ctypes.c_void_p:
+        item = ctypes.c_void_p()
+        create = getattr(self._library, f"cublasLt{kind}Create")
+        _refuse(create(ctypes.byref(item), *arguments), f"cublasLt{kind}Create")
+        self._kept.append((kind, item))
+        return item
+
+    def _set(self, kind: str, item: ctypes.c_void_p, attribute: int, value: Any) -> None:
+        run = getattr(self._library, f"cublasLt{kind}SetAttribute")
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        _refuse(run(item, attribute, ctypes.byref(value), size), f"cublasLt{kind}SetAttribute")
+
+    def _layout(self, layout: Layout, batch: int) -> ctypes.c_void_p:
+        sizes = (ctypes.c_uint64(layout.rows), ctypes.c_uint64(layout.columns))
+        item = self._made("MatrixLayout", layout.type, *sizes, ctypes.c_int64(layout.leading))
+        if batch > 1:
+            self._set("MatrixLayout", item, _LAYOUT_BATCH, ctypes.c_int32(batch))
+            self._set("MatrixLayout", item, _LAYOUT_STRIDE, ctypes.c_int64(layout.stride))
+        return item

@@ -1,0 +1,203 @@
+"""What a benchmark is about: kernels, rivals, rows, the report. Frozen values, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen.harness.bench_stats import Ceilings, Timing, Work, geometric_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deepgemm_codegen.harness.bench_stats import Unit
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = [
+    "CUBLAS",
+    "CUBLASLT",
+    "Entry",
+    "Group",
+    "Machine",
+    "Report",
+    "Rival",
+    "RivalTime",
+    "Row",
+    "Side",
+]
+
+CUBLAS = "cuBLAS"
+"""The library's default algorithm: the column that ratios and ``--min-ratio`` mean."""
+
+CUBLASLT = "cuBLASLt"
+"""The best of cublasLt's top eight heuristics."""
+
+_NOTHING = Work(0.0, 0.0)
+
+Side = Any
+"""A function that launches once on an operand set, given by its index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the benchmark ran on, for the report's head."""
+
+    gpu: str
+    arch: str
+    sms: int
+    memory_mib: int
+    software: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One kernel to be timed.
+
+    Attributes:
+        plan: the kernel.
+        cubin: its machine code.
+        built_for: the architecture of the cubin.
+        where: the kernel file's place, or empty.
+        registers: registers a thread.
+        spilled: bytes spilled.
+    """
+
+    plan: KernelPlan
+    cubin: bytes
+    built_for: str
+    where: str = ""
+    registers: int = 0
+    spilled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """The other side: how to launch it, or why it cannot be.
+
+    Attributes:
+        name: `CUBLAS` or `CUBLASLT`.
+        side: launches it on an operand set; None where it cannot be timed.
+        note: what it computes, which algorithm, or why it is missing.
+    """
+
+    name: str
+    side: Side | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RivalTime:
+    """A rival's figures; without a timing the note says why."""
+
+    name: str
+    timing: Timing | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kernel's line of the report.
+
+    Attributes:
+        name: the kernel's.
+        spec: its spec, as `GemmSpec.from_text` reads it.
+        where: the kernel file's place, or empty.
+        label, shape, kind, choice: as the table prints them.
+        group: what its ratio is averaged with.
+        built_for: the architecture of the cubin that ran; empty where none did.
+        unit: the matrix instruction.
+        work: FLOP and bytes.
+        timing: None unless it was right.
+        rivals: the other sides.
+        message: why there is no timing.
+        exit_code: 0; 1 for a wrong kernel; another for a kernel that could not be made.
+        notes: remarks that belong to the figures.
+        launches, sets: of a graph.
+        resources: (registers a thread, bytes spilled).
+    """
+
+    name: str
+    spec: str
+    where: str
+    label: str
+    shape: str
+    kind: str
+    group: str
+    choice: str = ""
+    built_for: str = ""
+    unit: Unit = "mma.sync"
+    work: Work = _NOTHING
+    timing: Timing | None = None
+    rivals: tuple[RivalTime, ...] = ()
+    message: str = ""
+    exit_code: int = 0
+    notes: tuple[str, ...] = ()
+    launches: int = 0
+    sets: int = 0
+    resources: tuple[int, int] = (0, 0)
+
+    def ratio(self, name: str) -> float | None:
+        """Times faster than a rival: its time over the kernel's."""
+        for rival in self.rivals:
+            if rival.name == name and rival.timing is not None and self.timing is not None:
+                return rival.timing.median_us / self.timing.median_us
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Geometric means of some rows' ratios, by rival; NaN where no row has one."""
+
+    name: str
+    count: int
+    ratios: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All of a run.
+
+    Attributes:
+        machine: what it ran on.
+        ceilings: measured before and after the kernels; the higher figure counts.
+        rows: one a kernel, in the order asked for.
+        against: ``cublas`` or ``none``.
+    """
+
+    machine: Machine
+    ceilings: Ceilings
+    rows: tuple[Row, ...]
+    against: str = "cublas"
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The names of the columns beside the kernel's own."""
+        return () if self.against == "none" else (CUBLAS, CUBLASLT)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups in the order of their first rows, then all rows where there are several."""
+        timed = [row for row in self.rows if row.timing is not None]
+        names = list(dict.fromkeys(row.group for row in timed))
+        parts = [(name, [row for row in timed if row.group == name]) for name in names]
+        if len(parts) > 1:
+            parts.append(("all", timed))
+        return tuple(Group(name, len(rows), self._means(rows)) for name, rows in parts)
+
+    def _means(self, rows: Sequence[Row]) -> tuple[tuple[str, float], ...]:
+        return tuple(
+            (name, geometric_mean(r for row in rows if (r := row.ratio(name)) is not None))
+            for name in self.rivals
+        )
+
+    def slower(self, min_ratio: float) -> tuple[Row, ...]:
+        """The rows whose ratio to cuBLAS's default algorithm is less."""
+        return tuple(
+            row for row in self.rows if (r := row.ratio(CUBLAS)) is not None and r < min_ratio
+        )
+
+    def fraction(self, row: Row) -> float | None:
+        """A row's share of the ceiling above it."""
+        if row.timing is None:
+            return None
+        return self.ceilings.fraction(row.timing, row.work, row.unit)

@@ -1,0 +1,281 @@
+"""The benchmark's GPU, through cupy: operand sets, graphs, events. Thin; decides nothing.
+
+All work goes to one stream. A side is captured in a CUDA graph whose launches walk the operand
+sets, so that no launch finds its operands in the L2; the graphs of all sides are replayed in turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
+from deepgemm_codegen.harness import bench_ceilings
+from deepgemm_codegen.harness.bench_cublas import WORKSPACE_BYTES, Cublas, CublasLt
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Machine
+from deepgemm_codegen.harness.bench_loaded import LoadedKernel
+from deepgemm_codegen.harness.bench_stats import REPLAYS, WARM_SECONDS, Ceilings
+from deepgemm_codegen.harness.device import LaunchFailedError
+from deepgemm_codegen.harness.gpu import STATIC_LIMIT, find_gpu
+from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
+from deepgemm_codegen.harness.inputs import Normal
+from deepgemm_codegen.toolchain import build_cubin, explain_mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from deepgemm_codegen.harness.bench_ceilings import TensorKernel
+    from deepgemm_codegen.harness.bench_data import Entry, Side
+    from deepgemm_codegen.harness.problem import Problem
+
+__all__ = ["CupyBench", "find_bench_gpu"]
+
+
+def find_bench_gpu(seed: int = 0) -> CupyBench:
+    """The GPU of this machine; the seed is that of the operands.
+
+    Raises:
+        EnvironmentLackError: there is none that cupy can use.
+    """
+    try:
+        return CupyBench(find_gpu(), seed)
+    except EnvironmentLackError as error:
+        cause = str(error).replace("; verify --on emulator needs none", "")
+        raise EnvironmentLackError(f"bench measures on an NVIDIA GPU: {cause}") from error
+
+
+class CupyBench:
+    """See `BenchDevice`."""
+
+    def __init__(self, cupy: Any, seed: int = 0) -> None:
+        self.cupy = cupy
+        self.seed = seed
+        device = cupy.cuda.Device()
+        properties = cupy.cuda.runtime.getDeviceProperties(device.id)
+        arch = f"sm_{device.compute_capability}"
+        self._sms = int(device.attributes["MultiProcessorCount"])
+        self._shared_limit = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._workspace = cupy.empty(WORKSPACE_BYTES, np.uint8)
+        runtime = cupy.cuda.runtime
+        major = runtime.runtimeGetVersion() // 1000
+        self.cublas, cublas_text = self._library(Cublas, major)
+        self.cublaslt, lt_text = self._library(CublasLt, major)
+        self.prefix_sums = GpuPrefixSums(cupy, arch)
+        self._machine = Machine(
+            gpu=properties["name"].decode(),
+            arch=arch,
+            sms=self._sms,
+            memory_mib=int(properties["totalGlobalMem"]) >> 20,
+            software=(
+                ("driver (CUDA version)", _version(runtime.driverGetVersion())),
+                ("CUDA runtime", _version(runtime.runtimeGetVersion())),
+                ("cupy", str(cupy.__version__)),
+                (CUBLAS, cublas_text),
+                (CUBLASLT, lt_text),
+            ),
+        )
+        self._loaded: LoadedKernel | None = None
+
+    def _library(self, kind: type[Any], major: int) -> tuple[Any, str]:
+        """A library's binding, or None and why not."""
+        with contextlib.suppress(RuntimeError, ImportError, OSError, AttributeError):
+            # cupy loads its own cuBLAS here, which is then the one that is found.
+            self.cupy.cuda.device.get_cublas_handle()
+        try:
+            found = kind(major, self.stream.ptr, int(self._workspace.data.ptr))
+        except (EnvironmentLackError, AttributeError) as error:
+            return None, str(error)
+        version = getattr(found, "version", 0)
+        return found, str(version) if version else "loaded"
+
+    @property
+    def machine(self) -> Machine:
+        """See `BenchDevice`."""
+        return self._machine
+
+    @property
+    def free_bytes(self) -> int:
+        """See `BenchDevice`; three quarters, as the check needs room beside the operands."""
+        self._release()
+        free: int = self.cupy.cuda.runtime.memGetInfo()[0]
+        return free * 3 // 4
+
+    def _release(self) -> None:
+        """Frees the kernel before."""
+        if self._loaded is not None:
+            self._loaded = None
+            gc.collect()
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+    def load(self, entry: Entry, problem: Problem, sets: int, against: str) -> LoadedKernel:
+        """See `BenchDevice`."""
+        self._release()
+        mismatch = explain_mismatch(entry.built_for, self._machine.arch, ptx=False)
+        if mismatch is not None:
+            raise EnvironmentLackError(mismatch)
+        with self.errors(), self.stream:
+            self._loaded = LoadedKernel(self, entry, problem, sets, against)
+            self.stream.synchronize()
+        return self._loaded
+
+    @staticmethod
+    @contextlib.contextmanager
+    def errors() -> Iterator[None]:
+        """Turns cupy's errors into ours.
+
+        Raises:
+            LaunchFailedError: the driver refuses, mostly because a kernel went wrong before.
+            EnvironmentLackError: out of memory.
+        """
+        try:
+            yield
+        except MemoryError as error:
+            raise EnvironmentLackError(f"the GPU's memory does not suffice ({error})") from error
+        except RuntimeError as error:
+            raise LaunchFailedError(f"the launch failed: {error}") from error
+
+    def function(self, cubin: bytes, name: str, shared_bytes: int) -> Any:
+        """A kernel that may use its shared memory."""
+        if shared_bytes > self._shared_limit:
+            raise EnvironmentLackError(
+                f"it needs {shared_bytes} bytes of shared memory a block; this"
+                f" {self._machine.arch} has {self._shared_limit}"
+            )
+        module = self.cupy.cuda.function.Module()
+        module.load(cubin)
+        function = module.get_function(name)
+        if shared_bytes > STATIC_LIMIT:
+            driver = self.cupy.cuda.driver
+            attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            driver.funcSetAttribute(function.ptr, attribute, shared_bytes)
+        return function
+
+    def time(
+        self,
+        sides: Sequence[Side],
+        sets: int,
+        launches: int,
+        *,
+        replays: int = REPLAYS,
+        warm_seconds: float = WARM_SECONDS,
+    ) -> list[list[float]]:
+        """Microseconds a launch: graphs captured, all warmed, then replayed in turn."""
+        stream = self.stream
+        with self.errors(), stream:
+            graphs = [self._captured(side, sets, launches) for side in sides]
+            for graph in graphs:
+                end = time.perf_counter() + warm_seconds
+                graph.launch(stream)
+                stream.synchronize()
+                while time.perf_counter() < end:
+                    graph.launch(stream)
+                    stream.synchronize()
+            samples: list[list[float]] = [[] for _ in sides]
+            for replay in range(replays):
+                # Each side goes first in turn: what a neighbour leaves behind is shared out.
+                for step in range(len(graphs)):
+                    index = (replay + step) % len(graphs)
+                    elapsed = self._elapsed(partial(graphs[index].launch, stream))
+                    samples[index].append(elapsed / launches)
+        return samples
+
+    def _captured(self, side: Side, sets: int, launches: int) -> Any:
+        side(0)  # libraries and lazy loading do now what they may not while a stream is captured
+        self.stream.synchronize()
+        self.stream.begin_capture()
+        try:
+            for index in range(launches):
+                side(index % sets)
+        finally:
+            graph = self.stream.end_capture()
+        graph.upload(self.stream)
+        return graph
+
+    def _elapsed(self, work: Callable[[], None]) -> float:
+        """Microseconds between events around some work."""
+        cuda = self.cupy.cuda
+        begin, end = cuda.Event(), cuda.Event()
+        begin.record(self.stream)
+        work()
+        end.record(self.stream)
+        end.synchronize()
+        return float(cuda.get_elapsed_time(begin, end)) * 1000.0
+
+    def ceilings(self) -> Ceilings:
+        """See `BenchDevice`."""
+        self._release()
+        machine = self._machine
+        sheet = bench_ceilings.datasheet(machine.arch, machine.gpu, machine.sms)
+        work: dict[str, Callable[[], float]] = {"memory": self._bandwidth}
+        for kernel in bench_ceilings.tensor_kernels(machine.arch):
+            work[kernel.unit] = partial(self._tensor, kernel)
+        found: dict[str, float] = {}
+        reasons = []
+        with self.stream:
+            for name, measure in work.items():
+                try:
+                    with self.errors():
+                        found[name] = measure()
+                except CodegenError as error:
+                    reasons.append((name, str(error)))
+        self._release()
+        return Ceilings(
+            found.get("memory", sheet.gbs),
+            {unit: found.get(unit, rate) for unit, rate in sheet.tflops.items()},
+            tuple(found),
+            tuple(reasons),
+        )
+
+    def _bandwidth(self) -> float:
+        cupy = self.cupy
+        total = min(bench_ceilings.READ_BYTES, cupy.cuda.runtime.memGetInfo()[0] // 2)
+        data = cupy.zeros(total // 8, np.uint64)
+        data[...] = cupy.arange(data.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        sink = cupy.zeros(4, np.uint32)
+        cubin = build_cubin(bench_ceilings.READ, name="read", arch=self._machine.arch).cubin
+        count = total // 16
+        least = float("inf")
+        for vectors in bench_ceilings.READ_VECTORS:
+            function = self.function(cubin, f"read_{vectors}", 0)
+            for threads in bench_ceilings.READ_THREADS:
+                grid = -(-count // (threads * vectors))
+                arguments = (np.uint64(data.data.ptr), np.uint64(sink.data.ptr), np.int64(count))
+
+                def run(
+                    f: Any = function, g: int = grid, t: int = threads, a: Any = arguments
+                ) -> None:
+                    f((g, 1, 1), (t, 1, 1), a)
+
+                run()
+                least = min(least, *(self._elapsed(run) for _ in range(5)))
+        return float(total / least / 1e3)
+
+    def _tensor(self, kernel: TensorKernel) -> float:
+        cupy = self.cupy
+        cubin = build_cubin(kernel.source, name=kernel.name, arch=kernel.arch).cubin
+        function = self.function(cubin, kernel.name, kernel.shared_bytes)
+        blocks = self._sms * kernel.blocks_per_sm
+        flat = cupy.arange(2 << 20, dtype=np.int64)
+        values = Normal(1).at(0, 0, flat, cupy).astype(np.float16)
+        sink = cupy.zeros(blocks * kernel.threads, np.float32)
+        pointers = (np.uint64(sink.data.ptr), np.uint64(values.data.ptr))
+        arguments = (*pointers, np.int32(kernel.rounds))
+
+        def run() -> None:
+            shape = (blocks, 1, 1), (kernel.threads, 1, 1)
+            function(*shape, arguments, shared_mem=kernel.shared_bytes)
+
+        run()
+        least = min(self._elapsed(run) for _ in range(7))
+        return kernel.flop_per_round * kernel.rounds * blocks / least / 1e6
+
+
+def _version(number: int) -> str:
+    """``13.0`` for 13000."""
+    return f"{number // 1000}.{number % 1000 // 10}"
