@@ -348,3 +348,21 @@ def test_every_shipped_config_generates(tmp_path: Path) -> None:
     report = generate(read_all(sorted(folder.glob("*.yaml"))), "out")
     assert report.exit_code == 0, str(report)
     assert len(files(tmp_path / "out")) == 113
+
+
+def test_an_interrupted_batch_leaves_a_manifest_of_what_is_finished(tmp_path: Path) -> None:
+    """Ctrl-C, or a reader of the outcomes that went away, after the second kernel."""
+    seen: list[Outcome] = []
+
+    def interrupt(outcome: Outcome) -> None:
+        seen.append(outcome)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        generate(some(5), out, progress=interrupt)
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    kept = {f"{kernel['name']}.cu" for kernel in manifest["kernels"]}
+    assert kept == {outcome.file for outcome in seen[:2]}
+    assert {path.name for path in out.glob("*.cu")} >= kept
