@@ -1,4 +1,6 @@
-"""Time the emulator: a 128 x 128 tile of fp16, k = 512, one thread block of 128 threads.
+"""Time the emulator: fp16, k = 512, one thread block.
+
+A 128 x 128 tile by mma.sync with 128 threads, and a 128 x 256 tile by wgmma with 384 threads.
 
     python benchmarks/emulator_speed.py [--arch 80] [--repeat 20]
 
@@ -10,13 +12,22 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cuda.bindings import nvrtc
 
-from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide.assemble import WgmmaChoice, assemble
+from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, TensorMap, parse, run
+from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.toolchain import compile_ptx
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan
 
 SOURCE = Path(__file__).parents[1] / "tests" / "emulator" / "data" / "gemm.cu"
 TILE, K = 128, 512
@@ -36,15 +47,55 @@ def ptx(arch: str) -> str:
     return text.rstrip(b"\0").decode()
 
 
-def measure(kernel: Kernel, repeat: int, *, whole: bool, checks: Checks) -> list[float]:
-    """Milliseconds of each run."""
+def hopper() -> tuple[KernelPlan, str]:
+    """The plan of the wgmma kernel, and its PTX."""
+    spec = GemmSpec.from_fields({"m": TILE, "n": 256, "k": K, "layout": "nt", "arch": "sm_90a"})
+    choice = WgmmaChoice(TILE, 256, 2, 3, 1, 1, 8)
+    plan = assemble(spec, load_arch(spec.arch), choice).kernels[0]
+    return plan, compile_ptx(render_kernel(plan), name=plan.name, arch=plan.target).ptx
+
+
+def operands(rows: int, *, whole: bool) -> list[GlobalBuffer]:
+    """A and B, K-major."""
     rng = np.random.default_rng(0)
-    shape = (TILE, K)
-    numbers: Any = rng.integers(-8, 9, (2, *shape)) if whole else rng.standard_normal((2, *shape))
-    a, b = numbers.astype(np.float16)
-    d = np.zeros((TILE, TILE), np.float32)
-    buffers = [GlobalBuffer("a", a), GlobalBuffer("b", b), GlobalBuffer("d", d, writable=True)]
-    launch = Launch((1, 1, 1), (128, 1, 1), 0, [*buffers, TILE, TILE, K, K, K, TILE])
+    shapes = ((TILE, K), (rows, K))
+    return [
+        GlobalBuffer(
+            name,
+            (rng.integers(-8, 9, s) if whole else rng.standard_normal(s)).astype(np.float16),
+        )
+        for name, s in zip("ab", shapes, strict=True)
+    ]
+
+
+def launch_mma(*, whole: bool) -> Launch:
+    """The mma.sync kernel's launch."""
+    d = GlobalBuffer("d", np.zeros((TILE, TILE), np.float32), writable=True)
+    buffers = [*operands(TILE, whole=whole), d]
+    return Launch((1, 1, 1), (128, 1, 1), 0, [*buffers, TILE, TILE, K, K, K, TILE])
+
+
+def launch_wgmma(plan: KernelPlan, *, whole: bool) -> Launch:
+    """The wgmma kernel's launch."""
+    d = GlobalBuffer("d", np.zeros((TILE, 256), np.float16), writable=True)
+    buffers = {b.name: b for b in (*operands(256, whole=whole), d)}
+    maps = [
+        TensorMap(
+            buffers[t.pointer],
+            2,
+            (t.inner.evaluate({}), t.outer.evaluate({})),
+            (t.stride.evaluate({}) * 2,),
+            (t.box_inner, t.box_outer),
+            128,
+        )
+        for t in plan.tensor_maps
+    ]
+    shared = plan.body.shared_bytes
+    return Launch((1, 1, 1), (plan.body.threads, 1, 1), shared, [*maps, 1.0])
+
+
+def measure(kernel: Kernel, launch: Launch, repeat: int, checks: Checks) -> list[float]:
+    """Milliseconds of each run."""
     times = []
     for _ in range(repeat + 1):
         start = time.perf_counter()
@@ -61,23 +112,28 @@ def main() -> None:
     parser.add_argument("--arch", default="80")
     parser.add_argument("--repeat", type=int, default=20)
     arguments = parser.parse_args()
-    text = ptx(arguments.arch)
-    start = time.perf_counter()
-    module = parse(text)
-    middle = time.perf_counter()
-    kernel = Kernel(module, "gemm", arithmetic="sm_90")
-    end = time.perf_counter()
-    count = len(kernel.program.instructions)
-    print(
-        f"{count} instructions: parse {1e3 * (middle - start):.0f} ms, "
-        f"translate {1e3 * (end - middle):.0f} ms"
+    plan, text = hopper()
+    cases = (
+        ("mma.sync", ptx(arguments.arch), "gemm", launch_mma),
+        ("wgmma", text, plan.name, partial(launch_wgmma, plan)),
     )
-    for whole in (True, False):
-        for races in (True, False):
-            times = measure(kernel, arguments.repeat, whole=whole, checks=Checks(races=races))
-            label = f"{'whole numbers' if whole else 'random numbers':15} "
-            label += "races checked" if races else "unchecked    "
-            print(f"{label}  best {min(times):6.1f} ms  median {statistics.median(times):6.1f} ms")
+    for name, text, entry, launch in cases:
+        start = time.perf_counter()
+        module = parse(text)
+        middle = time.perf_counter()
+        kernel = Kernel(module, entry, arithmetic="sm_90")
+        end = time.perf_counter()
+        print(
+            f"{name}: {len(kernel.program.instructions)} instructions: "
+            f"parse {1e3 * (middle - start):.0f} ms, translate {1e3 * (end - middle):.0f} ms"
+        )
+        for whole in (True, False):
+            for races in (True, False):
+                times = measure(kernel, launch(whole=whole), arguments.repeat, Checks(races=races))
+                label = f"{'whole numbers' if whole else 'random numbers':15} "
+                label += "races checked" if races else "unchecked    "
+                best, median = min(times), statistics.median(times)
+                print(f"{label}  best {best:6.1f} ms  median {median:6.1f} ms")
 
 
 if __name__ == "__main__":

@@ -59,6 +59,8 @@ class Arch:
             fp32 sums.
         l2_bytes_per_clock: bytes a clock that the L2 sustains to each multiprocessor when all
             of them read.
+        wgmma_flops_per_clock: as for mma.sync, through wgmma; 0 where this target has none.
+        wgmma_l2_bytes_per_clock: as above, through TMA; 0 likewise.
         min_ptx: oldest PTX version of the target, (major, minor).
         note: a line for people when they ask for this target, or empty.
     """
@@ -79,8 +81,15 @@ class Arch:
     cp_async: bool
     mma_flops_per_clock: int
     l2_bytes_per_clock: int
+    wgmma_flops_per_clock: int
+    wgmma_l2_bytes_per_clock: int
     min_ptx: tuple[int, int]
     note: str = ""
+
+    @property
+    def wgmma(self) -> bool:
+        """Whether the target has wgmma and TMA: sm_90 with the suffix ``a``."""
+        return self.wgmma_flops_per_clock > 0
 
 
 _ALIASES = {121: 120, 103: 100}
@@ -160,7 +169,10 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         notes.append(f"sm_{number} is served by the code of sm_{served}, its nearest family")
     if suffix == "" and "plain_note" in facts:
         notes.append(facts["plain_note"])
-    if suffix:
+    wgmma = facts.get("wgmma", {})
+    if wgmma and wgmma["suffix"] != suffix:
+        wgmma = {}
+    if suffix and not wgmma:
         notes.append(f"nothing here needs the suffix '{suffix}'; the code is plain sm_{served}")
     return Arch(
         name=f"sm_{served}",
@@ -179,6 +191,8 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         cp_async=facts["cp_async"],
         mma_flops_per_clock=facts["mma_flops_per_clock"],
         l2_bytes_per_clock=facts["l2_bytes_per_clock"],
+        wgmma_flops_per_clock=wgmma.get("flops_per_clock", 0),
+        wgmma_l2_bytes_per_clock=wgmma.get("l2_bytes_per_clock", 0),
         min_ptx=tuple(facts["min_ptx"]),
         note="; ".join(notes),
     )

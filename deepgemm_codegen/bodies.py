@@ -141,7 +141,6 @@ class Wgmma:
         tile_m, tile_n, tile_k: elements of the block tile; tile_k is one 128-byte row.
         consumers: consumer warpgroups.
         stages: ring slots in shared memory.
-        min_blocks: resident blocks of a multiprocessor: 2 let one compute while the other stores.
         cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
             blocks along n share A's. At most one of them is more than 1.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
@@ -155,7 +154,6 @@ class Wgmma:
     tile_k: int
     consumers: int
     stages: int
-    min_blocks: int
     cluster_m: int
     cluster_n: int
     store: Literal["tma", "slab"]
@@ -191,6 +189,11 @@ class Wgmma:
         return self.tile_n
 
     @property
+    def min_blocks(self) -> int:
+        """Resident blocks a multiprocessor. Two were never faster (benchmarks/notes.md)."""
+        return 1
+
+    @property
     def fragments_m(self) -> int:
         """Fragments of 64 rows that a consumer computes."""
         return self.tile_m // self.consumers // 64
@@ -209,11 +212,11 @@ class Wgmma:
     def registers(self) -> tuple[int, int]:
         """(producer, consumer) registers a thread that setmaxnreg asks for.
 
-        The resident warpgroups share the 65,536 of a multiprocessor; what the producers leave is
-        cut down to a multiple of 8, and to 240, the most the instruction gives (PTX ISA).
+        The warpgroups share the 65,536 of a multiprocessor; what the producer leaves is cut down
+        to a multiple of 8, and to 240, the most the instruction gives (PTX ISA).
         """
         producer = 40
-        left = 65536 // (WARPGROUP * self.min_blocks) - producer
+        left = 65536 // WARPGROUP - producer
         return producer, min(left // self.consumers // 8 * 8, 240)
 
     @property

@@ -137,12 +137,12 @@ class KernelPlan:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The caller's arguments, in order: what the launcher takes."""
-        return parameters(self)
+        return parameters(self.spec)
 
     @property
     def kernel_parameters(self) -> tuple[Parameter, ...]:
         """The kernel's arguments, in order; the caller's, where no tensor map stands for one."""
-        return kernel_parameters(self)
+        return kernel_parameters(self.spec, self.tensor_maps)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -195,10 +195,9 @@ class KernelPlan:
             return self.tiles
         cluster = self.body.cluster
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)
-        resident = times(Variable("sms"), Number(self.body.min_blocks))
         if cluster == 1:
-            return Minimum(clusters, resident)
-        return times(Number(cluster), Minimum(clusters, FloorDiv(resident, cluster)))
+            return Minimum(clusters, Variable("sms"))
+        return times(Number(cluster), Minimum(clusters, FloorDiv(Variable("sms"), cluster)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     body = plan.body
     if isinstance(body, Wgmma):
         stored = body.store == "slab"
-        names = [("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
+        names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
         names.append(("mbarrier_arrive", 0) if body.cluster == 1 else ("cluster", 0))
         if not all(operand.shared for operand in body.operands):
             names.append(("tma_load", 0))
@@ -274,8 +274,8 @@ def _grid_c(plan: KernelPlan) -> str:
     if not isinstance(plan.schedule, Persistent):
         return "static_cast<unsigned>(blocks)"
     if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
-        return "static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS / CLUSTER * CLUSTER}))"
-    return "static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS}))"
+        return "static_cast<unsigned>(min(blocks, i64{sms / CLUSTER * CLUSTER}))"
+    return "static_cast<unsigned>(min(blocks, i64{sms}))"
 
 
 def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:

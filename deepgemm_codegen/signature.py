@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.tma import TensorMap
 
 __all__ = ["Parameter", "kernel_parameters", "parameters"]
 
@@ -56,12 +57,11 @@ class Parameter:
         return f"const {self.dtype}* __restrict__ {self.name}"
 
 
-def parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
+def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
     """The caller's arguments in order, which the launcher takes.
 
     Matrices, step operands, scalars, dimensions, strides.
     """
-    spec = plan.spec
     found = [Parameter("a", "a", spec.dtype_a), Parameter("b", "b", spec.dtype_b)]
     if spec.dtype_c is not None:
         found.append(Parameter("c", "c", spec.dtype_c))
@@ -84,12 +84,12 @@ def parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def kernel_parameters(plan: KernelPlan) -> tuple[Parameter, ...]:
+def kernel_parameters(spec: GemmSpec, tensor_maps: tuple[TensorMap, ...]) -> tuple[Parameter, ...]:
     """The kernel's own arguments: tensor maps stand for the pointers that only TMA follows."""
-    mapped = {tensor_map.pointer: tensor_map.name for tensor_map in plan.tensor_maps}
+    mapped = {tensor_map.pointer: tensor_map.name for tensor_map in tensor_maps}
     strides = {f"ld{letter}" for letter in mapped}
     return tuple(
         Parameter(mapped[p.name], "map") if p.name in mapped else p
-        for p in parameters(plan)
+        for p in parameters(spec)
         if p.name not in strides
     )

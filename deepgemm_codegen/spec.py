@@ -7,24 +7,27 @@ table `FIELDS`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
 from deepgemm_codegen.epilogue import EpilogueStep, parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
+from deepgemm_codegen.overrides import OVERRIDES, Overrides, override_value
 
-__all__ = ["DEFAULT_DYNAMIC_MAX", "MAX_DIMENSION", "OVERRIDES", "Dim", "GemmSpec", "Overrides"]
+__all__ = [
+    "DEFAULT_DYNAMIC_MAX",
+    "MAX_DIMENSION",
+    "OVERRIDES",
+    "Dim",
+    "GemmSpec",
+    "Overrides",
+]
 
-MAX_DIMENSION = 2**31 - 1024
-"""Largest m, n, k, batch or leading dimension.
-
-Kernels index rows and columns with 32-bit integers, and an index may run up to one tile past the
-end before the guard stops it.
-"""
-
-_MOST_DIGITS = 30
+MAX_STEPS = 64
+"""Most epilogue steps: each may take a pointer of the kernel\'s 4 KB of arguments."""
 
 DEFAULT_DYNAMIC_MAX = 4096
 """A dynamic dimension without a maximum is planned for this size."""
@@ -65,62 +68,6 @@ class Dim:
         smallest = 0 if name == "k" and not dynamic else 1
         check_range(size, name, smallest, MAX_DIMENSION)
         return cls(size, dynamic)
-
-
-def whole_number(text: str | int, name: str, remedy: str = "give a whole number") -> int:
-    """`text` as an int; only plain decimal digits with an optional sign are accepted."""
-    word = str(text).strip()
-    body = word[1:] if word[:1] in "+-" else word
-    if isinstance(text, bool) or not (body.isascii() and body.isdigit()):
-        raise InputError(f"{name} = {text!s}: not a whole number; {remedy}")
-    if len(body.lstrip("0")) > _MOST_DIGITS:  # Python refuses to convert thousands of digits
-        limit = "small" if word[0] == "-" else f"large; the largest is {MAX_DIMENSION}"
-        raise InputError(f"{name} = {word[:8]}... ({len(body)} digits): too {limit}")
-    return int(word)
-
-
-def check_range(value: int, name: str, low: int, high: int) -> None:
-    """Raises `InputError` unless ``low <= value <= high``."""
-    if value < low:
-        raise InputError(f"{name} = {value}: too small; the smallest is {low}")
-    if value > high:
-        raise InputError(f"{name} = {value}: too large; the largest is {high}")
-
-
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """Choices the user makes in the tree's place; None leaves a choice to the tree.
-
-    An override filters the candidates before anything else is decided, so that ``stages=8``
-    moves the tile to one that fits eight stages. The field names are the plan's own.
-    """
-
-    tile_m: int | None = None
-    tile_n: int | None = None
-    tile_k: int | None = None
-    warps_m: int | None = None
-    warps_n: int | None = None
-    stages: int | None = None
-    min_blocks: int | None = None
-    raster_group: int | None = None
-
-    def items(self) -> list[tuple[str, int]]:
-        """The overrides that are set, in field order."""
-        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return [(name, value) for name, value in pairs if value is not None]
-
-
-OVERRIDES: dict[str, str] = {
-    "tile_m": "rows of D that a block computes",
-    "tile_n": "columns of D that a block computes",
-    "tile_k": "elements of k that one pipeline stage holds",
-    "warps_m": "warps of a block along m",
-    "warps_n": "warps of a block along n",
-    "stages": "pipeline stages in shared memory (prefetch depth + 1)",
-    "min_blocks": "resident blocks a multiprocessor that the register cap allows for",
-    "raster_group": "tile rows that consecutive blocks walk before the next columns",
-}
-"""Help text of every override, in the order flags and docs show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +138,10 @@ class GemmSpec:
                 " give plain text"
             )
         check_range(self.batch, "batch", 1, MAX_DIMENSION)
+        if len(self.epilogue) > MAX_STEPS:
+            raise InputError(
+                f"epilogue = {len(self.epilogue)} steps: too many; the most is {MAX_STEPS}"
+            )
         for name in ("m", "n"):
             dim: Dim = getattr(self, name)
             if dim.size == 0:
@@ -199,7 +150,7 @@ class GemmSpec:
         self._fill_leading_dimensions()
         self._check_alignments()
         for name, value in self.overrides.items():
-            check_range(value, name, 1, MAX_DIMENSION)
+            override_value(name, value)
 
     def _check_types(self) -> None:
         for name in ("dtype_a", "dtype_b"):
@@ -349,9 +300,7 @@ class GemmSpec:
             gpu=str(values.get("gpu", "")),
             sms=number("sms", 0),
             label=str(values.get("label", "")),
-            overrides=Overrides(
-                **{key: whole_number(values[key], key) for key in OVERRIDES if key in values}
-            ),
+            overrides=Overrides.of({key: values[key] for key in OVERRIDES if key in values}),
         )
 
     @classmethod

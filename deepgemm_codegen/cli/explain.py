@@ -78,6 +78,8 @@ def _origins(request: Request, plan: KernelPlan) -> list[tuple[str, str, str]]:
         rows.append((name, shown, origin or "default"))
     for name in OVERRIDES:
         value = getattr(plan.body, name, getattr(plan.schedule, name, None))
+        if name == "family":
+            value = plan.decisions[0].choice
         shown = "unused" if value is None else str(value)
         rows.append((name, shown, request.origins.get(name, "the tree")))
     return rows

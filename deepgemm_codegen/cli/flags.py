@@ -9,7 +9,8 @@ import click
 from deepgemm_codegen import __version__
 from deepgemm_codegen.cli.streams import Console, print_data
 from deepgemm_codegen.errors import nearest
-from deepgemm_codegen.spec import FIELDS, OVERRIDES
+from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ def spec_flags() -> list[click.Parameter]:
     fields.extend(
         SectionedOption(
             [flag_of(name), name],
-            metavar="NUMBER",
+            metavar="|".join(OVERRIDE_WORDS.get(name, ("NUMBER",))),
             help=f"{text}  [environment: DGEMM_{name.upper()}]",
             section="Decisions to take over (the tree works around them)",
         )

@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.cli.flags import flag_of
 from deepgemm_codegen.errors import InputError, nearest
-from deepgemm_codegen.spec import (
-    FIELDS,
-    MAX_DIMENSION,
-    OVERRIDES,
-    GemmSpec,
-    check_range,
-    whole_number,
-)
+from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
+from deepgemm_codegen.overrides import OVERRIDES, override_value
+from deepgemm_codegen.spec import FIELDS, GemmSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,16 +80,15 @@ def environment_settings(env: Mapping[str, str], console: Console) -> dict[str, 
     A misspelt ``DGEMM_`` variable is named on stderr, since nothing else would tell.
 
     Raises:
-        InputError: a value that is no whole number or out of range, or two that disagree.
+        InputError: a value that its override does not take, or two that disagree.
     """
     found: dict[str, Setting] = {}
     for name in OVERRIDES:
         variable = f"DGEMM_{name.upper()}"
         text = env.get(variable, "").strip()
         if text:
-            number = whole_number(text, variable)
-            check_range(number, variable, 1, MAX_DIMENSION)
-            found[name] = Setting(str(number), f"{variable}={text}")
+            value = override_value(name, text, variable)
+            found[name] = Setting(str(value), f"{variable}={text}")
     text = env.get(_PREFETCH, "").strip()
     if text:
         depth = whole_number(text, _PREFETCH)

@@ -54,7 +54,6 @@ class WgmmaChoice:
         stages: ring slots.
         cluster_m, cluster_n: blocks of a cluster along m and n.
         raster_group: cluster rows of a raster group.
-        min_blocks: resident blocks of a multiprocessor.
     """
 
     tile_m: int
@@ -64,7 +63,6 @@ class WgmmaChoice:
     cluster_m: int
     cluster_n: int
     raster_group: int
-    min_blocks: int = 1
 
 
 _SWAPPED: dict[str, Literal["row", "column"]] = {"row": "column", "column": "row"}
@@ -186,7 +184,6 @@ def _assemble_wgmma(
         tile_k=tile_k,
         consumers=choice.consumers,
         stages=choice.stages,
-        min_blocks=choice.min_blocks,
         cluster_m=choice.cluster_m,
         cluster_n=choice.cluster_n,
         store=store,

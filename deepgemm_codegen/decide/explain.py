@@ -3,65 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from deepgemm_codegen.decide import constraints
+from deepgemm_codegen.decide.assemble import Choice, WgmmaChoice
+from deepgemm_codegen.decide.families import Considered, consider
 from deepgemm_codegen.decide.machine import machine_of
-from deepgemm_codegen.decide.menu import menu_for
-from deepgemm_codegen.decide.pipeline import shared_bytes
+from deepgemm_codegen.decide.menu import Menu, menu_for
 from deepgemm_codegen.decide.predict import predict
 from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.questions import answers
 from deepgemm_codegen.decide.refuse import check_types, refuse
-from deepgemm_codegen.decide.registers import (
-    copied_vectors,
-    operand_registers,
-    register_estimate,
-)
-from deepgemm_codegen.decide.search import Found, search
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.decide.rejections import Rejection, rejections
+from deepgemm_codegen.decide.search import search
+from deepgemm_codegen.decide.wgmma import menu as wgmma_menu
+from deepgemm_codegen.decide.wgmma.predict import predict as predict_wgmma
+from deepgemm_codegen.decide.wgmma.questions import answers as answers_of_wgmma
+from deepgemm_codegen.decide.wgmma.rejections import rejections as rejections_of_wgmma
+from deepgemm_codegen.decide.wgmma.search import search as search_wgmma
+from deepgemm_codegen.decide.wgmma.tile import TILE_K
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.decide.assemble import Choice
     from deepgemm_codegen.decide.machine import Machine
-    from deepgemm_codegen.decide.menu import Menu
     from deepgemm_codegen.decide.predict import Prediction
     from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu
+    from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Explanation", "Rejection", "explain", "format_explanation"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """What one constraint ruled out.
-
-    Attributes:
-        constraint: its name.
-        count: branches of the tree that it cut; an outer one is a cut of many candidates.
-        choice: the nearest miss, as far as it was chosen: the branch that shares most answers
-            with the winner, and of those the one that misses by least.
-        got: the nearest miss's number.
-        limit: what it may be at most (at least, for ``panel``).
-        text: the same in words.
-    """
-
-    constraint: str
-    count: int
-    choice: str
-    got: int
-    limit: int
-    text: str
+class _Costed(Protocol):
+    """What both families' searches find."""
 
     @property
-    def excess(self) -> str:
-        """By how much the nearest miss missed."""
-        return f"{abs(self.got - self.limit)} too {'few' if self.got < self.limit else 'many'}"
+    def choice(self) -> Choice | WgmmaChoice: ...
+    @property
+    def clocks(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +105,67 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
     """
     check_types(spec, arch)
     problem, machine = problem_of(spec, arch), machine_of(arch)
-    menu = menu_for(problem, spec.overrides)
-    found = search(problem, machine, menu)
-    if found is None:
-        raise refuse(spec, problem, machine)
-    prediction = predict(problem, machine, found.choice)
-    given = dict(spec.overrides.items())
-    decisions = tuple(
-        replace(decision, rival=_rival(decision.question, problem, machine, menu, found, given))
-        for decision in answers(problem, arch, machine, found.choice, prediction)
-    )
+    considered = consider(spec, arch, problem, machine)
+    reason = considered.reason(arch)
+    fast, slow, task = considered.fast, considered.slow, considered.task
+    given = spec.overrides.numbers()
+    family = _family_rival(spec, arch, problem, machine, considered)
+    if slow is not None:
+        menu = menu_for(problem, spec.overrides)
+        prediction = predict(problem, machine, slow.choice)
+        decisions = answers(problem, arch, machine, slow.choice, prediction, reason)
+        decisions = tuple(
+            replace(d, rival=_rival(d.question, problem, machine, menu, slow, given))
+            for d in decisions
+        )
+        ruled_out = rejections(problem, machine, menu, slow.choice)
+        costed = slow.costed
+    elif fast is not None and task is not None:
+        fast_menu = wgmma_menu.menu_for(problem, given)
+        prediction = predict_wgmma(task, fast.choice)
+        decisions = answers_of_wgmma(spec, task, fast.choice, prediction, reason)
+        decisions = tuple(
+            replace(d, rival=_rival_of_wgmma(d.question, task, fast_menu, fast, given))
+            for d in decisions
+        )
+        ruled_out = rejections_of_wgmma(task, fast_menu, fast.choice)
+        costed = fast.costed
+    else:
+        raise refuse(spec, problem, machine, considered)
     return Explanation(
         spec=str(spec),
-        target=f"{arch.name}, {arch.gpu.name}, {arch.gpu.sms} SMs",
-        decisions=decisions,
+        target=f"{arch.name}{'a' if arch.wgmma else ''}, {arch.gpu.name}, {arch.gpu.sms} SMs",
+        decisions=(replace(decisions[0], rival=family), *decisions[1:]),
         prediction=prediction,
-        rejections=_rejections(problem, machine, menu, found.choice),
-        costed=found.costed,
+        rejections=ruled_out,
+        costed=costed,
     )
+
+
+def _family_rival(
+    spec: GemmSpec, arch: Arch, problem: Problem, machine: Machine, considered: Considered
+) -> str:
+    """What the other family would take, or why it was not asked."""
+    fast, slow = considered.fast, considered.slow
+    if not arch.wgmma:
+        return ""
+    if slow is not None:
+        if fast is None:
+            return f"none: {considered.wgmma or 'no wgmma kernel has the values given'}"
+        return _beside("wgmma", fast, slow, arch)
+    if considered.mma_sync:
+        return f"none: {considered.mma_sync}"
+    other = search(problem, machine, menu_for(problem, spec.overrides))
+    if other is None or fast is None:
+        return "none: no mma.sync kernel has the values given"
+    return _beside("mma_sync", other, fast, arch)
+
+
+def _beside(family: str, rival: _Costed, winner: _Costed, arch: Arch) -> str:
+    """The other family's best with its time."""
+    microseconds = rival.clocks / arch.gpu.clock_mhz
+    ratio = rival.clocks / winner.clocks
+    return f"{family}, {_brief(rival.choice)}: {microseconds:.1f} us, {ratio:.3f} x the time"
 
 
 def _rival(
@@ -148,32 +173,54 @@ def _rival(
     problem: Problem,
     machine: Machine,
     menu: Menu,
-    found: Found,
+    found: _Costed,
     given: dict[str, int],
 ) -> str:
-    """The best candidate that answers a question differently, and its cost."""
-    fields = _FIELDS.get(question)
-    if fields is None:
-        return ""
-    rivals = []
+    """mma.sync's best candidate that answers a question differently, and its cost."""
+    fields = _FIELDS.get(question, ())
+    others = {}
     for field in fields:
-        values = getattr(menu, field)
         own: Any = getattr(found.choice, field, None)
-        if field == "warps":
+        if field == "warps" and isinstance(found.choice, Choice):
             own = found.choice.warps_m, found.choice.warps_n
-        others = tuple(value for value in values if value != own)
-        if others:
-            rival = search(problem, machine, menu._replace(**{field: others}))
-            if rival is not None:
-                rivals.append(rival)
+        others[field] = tuple(value for value in getattr(menu, field) if value != own)
+    return _best_other(
+        others, given, found, lambda changed: search(problem, machine, menu._replace(**changed))
+    )
+
+
+def _rival_of_wgmma(
+    question: str, task: Task, menu: WgmmaMenu, found: _Costed, given: dict[str, int]
+) -> str:
+    """The same among wgmma's candidates."""
+    others = {}
+    for field in _WGMMA_FIELDS.get(question, ()):
+        own = getattr(found.choice, field)
+        others[field] = tuple(value for value in getattr(menu, field) if value != own)
+    return _best_other(
+        others, given, found, lambda changed: search_wgmma(task, menu._replace(**changed))
+    )
+
+
+def _best_other(
+    others: dict[str, Any],
+    given: dict[str, int],
+    found: _Costed,
+    search_in: Callable[[dict[str, Any]], _Costed | None],
+) -> str:
+    """The best candidate with another value of one of some fields; empty without fields."""
+    if not others:
+        return ""
+    tried = (search_in({field: values}) for field, values in others.items() if values)
+    rivals = [rival for rival in tried if rival is not None]
     if not rivals:
-        chosen = [field for field in fields if field in given]
+        chosen = [field for field in others if field in given]
         return f"none: given as {', '.join(chosen)}" if chosen else "none is legal"
     best = min(rivals, key=lambda rival: rival.clocks)
     return f"{_brief(best.choice)}: {best.clocks / found.clocks:.3f} x the time"
 
 
-_FIELDS = {
+_FIELDS: dict[str, tuple[str, ...]] = {
     "tile": ("tile_m", "tile_n", "tile_k"),
     "warps": ("warps",),
     "stages": ("stages",),
@@ -182,138 +229,29 @@ _FIELDS = {
 }
 """What of a menu answers a question; the other questions have one answer only."""
 
+_WGMMA_FIELDS: dict[str, tuple[str, ...]] = {
+    "tile": ("tile_m", "tile_n"),
+    "warps": ("consumers",),
+    "stages": ("stages",),
+    "raster": ("raster_group", "cluster_m", "cluster_n"),
+}
+"""The same of wgmma's."""
 
-def _brief(choice: Choice) -> str:
+
+def _brief(choice: Choice | WgmmaChoice) -> str:
     """A choice in a few words."""
+    if isinstance(choice, WgmmaChoice):
+        consumers = f"{choice.consumers} consumer{'s' if choice.consumers > 1 else ''}"
+        words = f"{choice.tile_m}x{choice.tile_n}x{TILE_K}, {consumers}, {choice.stages} stages"
+        if choice.cluster_m * choice.cluster_n > 1:
+            words += f", clusters {choice.cluster_m}x{choice.cluster_n}"
+        return f"{words}, group {choice.raster_group}"
     blocks = f"{choice.min_blocks} block{'s' if choice.min_blocks > 1 else ''}"
     return (
         f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}, warps"
         f" {choice.warps_m}x{choice.warps_n}, {choice.stages} stages, {blocks},"
         f" group {choice.raster_group}"
     )
-
-
-_Branch = tuple[int, int, int, int, int, int, int]
-"""tile_m, tile_n, tile_k, warps_m, warps_n, stages, min_blocks; 0 for what was not yet asked."""
-
-
-def _order_cut(
-    problem: Problem, menu: Menu, tile_m: int, tile_n: int
-) -> tuple[str, constraints.Miss] | None:
-    """What a tile breaks because there are too many of it."""
-    tiles_n = -(-problem.n // tile_n)
-    if miss := constraints.grid(problem.batch * -(-problem.m // tile_m) * tiles_n):
-        return "grid", miss
-    if miss := constraints.raster(min(menu.raster_group), tiles_n):
-        return "raster", miss
-    return None
-
-
-def _cuts(
-    problem: Problem, machine: Machine, menu: Menu
-) -> Iterator[tuple[str, constraints.Miss, _Branch]]:
-    """(constraint, miss, branch) of every branch that a constraint cuts from the full tree."""
-    size = problem.element_bytes
-    for tile_m, tile_n in product(menu.tile_m, menu.tile_n):
-        if cut := _order_cut(problem, menu, tile_m, tile_n):
-            yield *cut, (tile_m, tile_n, 0, 0, 0, 0, 0)
-            continue
-        for warps_m, warps_n in menu.warps:
-            count = warps_m * warps_n
-            name = "fragments"
-            miss = constraints.fragments(tile_m, tile_n, warps_m, warps_n)
-            if not miss:
-                name, miss = "warps", constraints.warps(count)
-            if not miss:
-                name, miss = "accumulators", constraints.accumulators(tile_m, tile_n, count)
-            if miss:
-                yield name, miss, (tile_m, tile_n, 0, warps_m, warps_n, 0, 0)
-                continue
-            a_pass = WARP * count * problem.a.vector_bytes
-            b_pass = WARP * count * problem.b.vector_bytes
-            for tile_k in menu.tile_k:
-                outer = tile_m, tile_n, tile_k, warps_m, warps_n
-                a_row = (tile_k if problem.a_k_major else tile_m) * size
-                b_row = (tile_k if problem.b_k_major else tile_n) * size
-                name = "panel"
-                miss = constraints.panel(a_row, a_pass) or constraints.panel(b_row, b_pass)
-                if not miss:
-                    vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * count)
-                    name, miss = "copies", constraints.copies(*vectors)
-                if miss:
-                    yield name, miss, (*outer, 0, 0)
-                else:
-                    yield from _inner_cuts(problem, machine, menu, outer)
-
-
-def _inner_cuts(
-    problem: Problem, machine: Machine, menu: Menu, outer: tuple[int, int, int, int, int]
-) -> Iterator[tuple[str, constraints.Miss, _Branch]]:
-    """The same for stages and resident blocks under one tile, slice and layout of warps."""
-    tile_m, tile_n, tile_k, warps_m, warps_n = outer
-    threads = WARP * warps_m * warps_n
-    estimate = register_estimate(tile_m, tile_n, warps_m, warps_n)
-    estimate += operand_registers(problem, *outer)
-    fitting = []
-    for blocks in menu.min_blocks:
-        name, miss = "registers", constraints.registers(estimate, threads, blocks, machine)
-        if not miss:
-            name, miss = "threads_sm", constraints.threads_sm(threads, blocks, machine)
-        if not miss:
-            name, miss = "blocks_sm", constraints.blocks_sm(blocks, machine)
-        if miss:
-            yield name, miss, (*outer, 0, blocks)
-        else:
-            fitting.append(blocks)
-    for stages in menu.stages:
-        needed = shared_bytes(tile_m, tile_n, tile_k, warps_m, stages, problem.element_bytes)
-        name, miss = "staged_copy", constraints.staged_copy(stages, staged=problem.staged)
-        if not miss:
-            name, miss = "shared_block", constraints.shared_block(needed, machine)
-        if miss:
-            yield name, miss, (*outer, stages, 0)
-            continue
-        for blocks in fitting:
-            if miss := constraints.shared_sm(needed, blocks, machine):
-                yield "shared_sm", miss, (*outer, stages, blocks)
-
-
-def _rejections(
-    problem: Problem, machine: Machine, menu: Menu, winner: Choice
-) -> tuple[Rejection, ...]:
-    """What each constraint ruled out, with its nearest miss."""
-    own = (
-        winner.tile_m, winner.tile_n, winner.tile_k, winner.warps_m, winner.warps_n,
-        winner.stages, winner.min_blocks,
-    )  # fmt: skip
-    counts: dict[str, int] = {}
-    nearest: dict[str, tuple[tuple[int, float], _Branch, constraints.Miss]] = {}
-    for name, miss, branch in _cuts(problem, machine, menu):
-        counts[name] = counts.get(name, 0) + 1
-        strange = sum(value not in (0, mine) for value, mine in zip(branch, own, strict=True))
-        key = strange, abs(miss[0] - miss[1]) / max(miss[1], 1)
-        if name not in nearest or key < nearest[name][0]:
-            nearest[name] = key, branch, miss
-    found = []
-    for name, phrase in constraints.PHRASES.items():
-        if name in counts:
-            _, branch, (got, limit) = nearest[name]
-            text = phrase.format(got=got, limit=limit, machine=machine.name)
-            found.append(Rejection(name, counts[name], _words(branch), got, limit, text))
-    return tuple(found)
-
-
-def _words(branch: _Branch) -> str:
-    """A branch as far as it was chosen."""
-    tile_m, tile_n, tile_k, warps_m, warps_n, stages, blocks = branch
-    words = [f"{tile_m}x{tile_n}" + (f"x{tile_k}" if tile_k else "")]
-    if warps_m:
-        words.append(f"warps {warps_m}x{warps_n}")
-    if stages:
-        words.append(f"{stages} stages")
-    if blocks:
-        words.append(f"{blocks} block" + ("s" if blocks > 1 else ""))
-    return ", ".join(words)
 
 
 def format_explanation(explanation: Explanation) -> str:

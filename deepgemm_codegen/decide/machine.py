@@ -37,6 +37,8 @@ class Machine(NamedTuple):
         clock_mhz: clock that turns clocks into microseconds.
         mma_rate: FLOP a clock of one multiprocessor through mma.sync.
         l2_rate: bytes a clock from the L2 to one multiprocessor.
+        wgmma_rate: FLOP a clock of one multiprocessor through wgmma; 0 where there is none.
+        tma_rate: bytes a clock from the L2 to one multiprocessor through TMA; 0 likewise.
         dram_rate: bytes a clock from device memory to all of them.
         l2_bytes: bytes of L2 that operands in reuse can count on.
         launch: clocks of a launch.
@@ -51,6 +53,8 @@ class Machine(NamedTuple):
     clock_mhz: int
     mma_rate: int
     l2_rate: int
+    wgmma_rate: int
+    tma_rate: int
     dram_rate: float
     l2_bytes: float
     launch: float
@@ -75,6 +79,8 @@ def machine_of(arch: Arch) -> Machine:
         clock_mhz=gpu.clock_mhz,
         mma_rate=arch.mma_flops_per_clock,
         l2_rate=arch.l2_bytes_per_clock,
+        wgmma_rate=arch.wgmma_flops_per_clock,
+        tma_rate=arch.wgmma_l2_bytes_per_clock,
         dram_rate=gpu.memory_gbs * DRAM_EFFICIENCY * 1e3 / gpu.clock_mhz,
         l2_bytes=gpu.l2_mb * 1e6 * L2_SHARE,
         launch=LAUNCH_US * gpu.clock_mhz,

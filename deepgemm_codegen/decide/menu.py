@@ -15,9 +15,9 @@ from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.spec import Overrides
+    from deepgemm_codegen.overrides import Overrides
 
-__all__ = ["LEGAL", "Menu", "menu_for"]
+__all__ = ["LEAST_REACH", "LEGAL", "MAX_RASTER", "Menu", "menu_for", "reaching", "why_illegal"]
 
 LEAST_REACH = 32
 """Tiles up to here are tried for the smallest problem too: narrow copies need several warps."""
@@ -66,16 +66,16 @@ def menu_for(problem: Problem, overrides: Overrides | None = None) -> Menu:
         InputError: an override that no candidate could have.
     """
     menu = Menu(
-        tile_m=_reaching(TILE_MS, max(problem.m, LEAST_REACH)),
-        tile_n=_reaching(TILE_NS, max(problem.n, LEAST_REACH)),
-        tile_k=_reaching(TILE_KS, problem.k),
+        tile_m=reaching(TILE_MS, max(problem.m, LEAST_REACH)),
+        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
+        tile_k=reaching(TILE_KS, problem.k),
     )
-    given = dict(overrides.items()) if overrides is not None else {}
+    given = overrides.numbers() if overrides is not None else {}
     if not given:
         return menu
     for name, value in given.items():
         if value not in LEGAL[name]:
-            raise InputError(f"{name} = {value}: {_why_illegal(value, LEGAL[name])}")
+            raise InputError(f"{name} = {value}: {why_illegal(value, LEGAL[name])}")
     chosen: dict[str, Any] = {
         name: (value,) for name, value in given.items() if not name.startswith("warps")
     }
@@ -85,7 +85,7 @@ def menu_for(problem: Problem, overrides: Overrides | None = None) -> Menu:
     return menu
 
 
-def _reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:
+def reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:
     """The values up to the first that covers an extent, in their order."""
     limit = min((value for value in values if value >= extent), default=extent)
     return tuple(value for value in values if value <= limit)
@@ -103,7 +103,10 @@ def _warps(warps_m: int, warps_n: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(pairs, key=lambda pair: (-pair[0] * pair[1], pair)))
 
 
-def _why_illegal(value: int, legal: range) -> str:
+def why_illegal(value: int, legal: range) -> str:
+    """Why a value is not in a range, and what is the nearest that is."""
+    if len(legal) == 1:
+        return f"the only legal value is {legal[0]}"
     if value < legal[0]:
         return f"too small; the nearest legal is {legal[0]}"
     if value > legal[-1]:

@@ -32,11 +32,16 @@ __all__ = ["answers"]
 
 
 def answers(
-    problem: Problem, arch: Arch, machine: Machine, choice: Choice, prediction: Prediction
+    problem: Problem,
+    arch: Arch,
+    machine: Machine,
+    choice: Choice,
+    prediction: Prediction,
+    family_reason: str,
 ) -> tuple[Decision, ...]:
     """Every question with its answer and reason, in the order of the tree."""
     questions = (
-        ("family", *_family(arch)),
+        ("family", "mma_sync", family_reason),
         ("mma shape", *_mma(arch)),
         ("tile", *_tile(machine, choice, prediction)),
         ("warps", *_warps(choice)),
@@ -52,10 +57,6 @@ def answers(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
-
-
-def _family(arch: Arch) -> tuple[str, str]:
-    return "mma_sync", f"{arch.name} multiplies through mma.sync; the only family so far"
 
 
 def _mma(arch: Arch) -> tuple[str, str]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide.assemble import Choice
 from deepgemm_codegen.decide.constraints import MAX_GRID, PHRASES, violations
 from deepgemm_codegen.decide.menu import LEGAL, Menu, menu_for
 from deepgemm_codegen.decide.search import search
+from deepgemm_codegen.decide.wgmma.menu import ONLY_HERE
+from deepgemm_codegen.decide.wgmma.refuse import refuse_wgmma
 from deepgemm_codegen.errors import InputError, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.families import Considered
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.spec import GemmSpec, Overrides
+    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["check_types", "refuse"]
 
@@ -42,10 +46,38 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
     )
 
 
-def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError:
-    """The error for a spec that no candidate serves."""
+def _refuse_families(spec: GemmSpec, considered: Considered) -> InputError:
+    """The error for overrides that leave no family to ask, with the nearest that would do."""
     overrides = spec.overrides
-    given = dict(overrides.items())
+    if overrides.family == "wgmma":
+        arch = load_arch(spec.arch)
+        remedy = "the nearest legal family is mma_sync"
+        if not arch.wgmma:
+            remedy = "give arch sm_90a, or family mma_sync"
+        return InputError(f"family = wgmma: {considered.wgmma}; {remedy}")
+    name, value = next(
+        (name, value) for name, value in overrides.numbers().items() if name in ONLY_HERE
+    )
+    if overrides.family == "mma_sync":
+        return InputError(
+            f"{name} = {value} with family = mma_sync: only wgmma has it;"
+            " leave out one of these overrides"
+        )
+    return InputError(
+        f"{name} = {value}: only wgmma has it, but {considered.wgmma}; leave {name} out"
+    )
+
+
+def refuse(
+    spec: GemmSpec, problem: Problem, machine: Machine, considered: Considered
+) -> InputError:
+    """The error for a spec that no candidate of any family serves."""
+    if considered.mma_sync:
+        if considered.task is None:
+            return _refuse_families(spec, considered)
+        return refuse_wgmma(spec, considered.task)
+    overrides = spec.overrides
+    given = overrides.numbers()
     nearest = None
     if not given or search(problem, machine, menu_for(problem)) is None:
         return _too_large(spec, problem, machine)
@@ -98,11 +130,11 @@ def _nearest_legal(
     problem: Problem, machine: Machine, overrides: Overrides, name: str
 ) -> int | None:
     """The legal value of one override that is nearest to the given one, the others kept."""
-    wanted = dict(overrides.items())[name]
+    wanted = overrides.numbers()[name]
     values = sorted(LEGAL[name], key=lambda value: (abs(value - wanted), value))
     for value in values:
-        changed = replace(overrides, **{name: value})
-        if search(problem, machine, menu_for(problem, changed)) is not None:
+        changed: dict[str, Any] = {name: value}
+        if search(problem, machine, menu_for(problem, replace(overrides, **changed))) is not None:
             return value
     return None
 

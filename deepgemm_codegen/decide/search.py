@@ -69,13 +69,23 @@ def cost(problem: Problem, machine: Machine, clocks: float) -> int:
     return ceil(clocks / (roofline(problem, machine) / STEPS))
 
 
-def search(problem: Problem, machine: Machine, menu: Menu) -> Found | None:
-    """The cheapest choice from a menu, or None when nothing on it is legal.
+def search(problem: Problem, machine: Machine, menu: Menu, below: float = inf) -> Found | None:
+    """The cheapest choice from a menu, or None when nothing on it is legal and cheap enough.
 
     Of equal costs the first in the order of floors, then of the menu, wins; of its stage counts
     the fewest that keep the cost.
+
+    Args:
+        problem: what is computed.
+        machine: where.
+        menu: what may be chosen.
+        below: clocks that a rival of another family takes; what does not cost less is left.
     """
+    if below < roofline(problem, machine):
+        return None
     run = _Search(problem, machine, menu)
+    if below < inf:
+        run.ceiling = (ceil(below / run.unit) - 1) * run.unit
     for tile in run.tiles():
         if tile.floor > run.ceiling:
             break

@@ -51,7 +51,11 @@ class Finding:
         kind: a short stable word: ``race``, ``uninitialised-read``, ``in-flight-read``,
             ``in-flight-write``, ``out-of-bounds-read``, ``out-of-bounds-write``,
             ``read-only-write``, ``misaligned``, ``poison-read``, ``divergent-barrier``,
-            ``divergent-instruction``, ``deadlock``, ``timeout``, ``bad-size``, ``trap``.
+            ``divergent-instruction``, ``deadlock``, ``timeout``, ``bad-size``, ``trap``; of
+            asynchronous instructions: ``missing-fence``, ``accumulator-in-flight``,
+            ``exit-in-flight``, ``remote-after-exit``, ``over-arrival``, ``transaction-count``,
+            ``no-mbarrier``, ``barrier-access``, ``bad-descriptor``, ``bad-rank``,
+            ``out-of-bounds-access``.
         message: one sentence.
         place, actor: the access that was caught; the actor is the first of ``count``.
         other_place, other_actor: the other side of a race, or None.

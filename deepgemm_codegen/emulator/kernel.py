@@ -10,8 +10,8 @@ import numpy as np
 
 from deepgemm_codegen.emulator import instructions
 from deepgemm_codegen.emulator.context import Context
-from deepgemm_codegen.emulator.ending import finish
 from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
+from deepgemm_codegen.emulator.ending import finish
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
 from deepgemm_codegen.emulator.machine import Machine

@@ -92,6 +92,9 @@ class Listener:
     def meet(self, lanes: Array) -> None:
         """Groups of threads met: int array (groups, members) of lanes."""
 
+    def named(self, block: int, number: int, lanes: Array, site: int) -> None:
+        """A numbered barrier with a thread count is complete; ``meet`` follows."""
+
     # -- asynchronous agents and mbarriers (Hopper) --
 
     def initialise(self, barrier: Mbarrier) -> None:
@@ -105,6 +108,9 @@ class Listener:
 
     def phase(self, barrier: Mbarrier) -> None:
         """A phase of an mbarrier is complete."""
+
+    def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
+        """Which threads cannot know yet that the last phase is complete (bool); None for none."""
 
     def observe(self, barrier: Mbarrier, lanes: Array) -> None:
         """Threads saw that the mbarrier's last phase is complete."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator.stuck import report_deadlock
-from deepgemm_codegen.emulator.warpgroup import check_untouched
+from deepgemm_codegen.emulator.warpgroup import check_untouched, note_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Machine"]
 
+WARPGROUP = 128
 # Steps that a lane may be passed over before its turn comes, whatever its block number.
 _PATIENCE = 2000
 
@@ -54,7 +55,8 @@ class Machine:
         self.alive = context.alive
         self.alive[...] = context.alive0
         self.pcs = np.zeros(lanes, np.int64)
-        # Barrier a lane waits at: -1 none, -2 a warp's, -3 a cluster's, otherwise its number.
+        # Barrier a lane waits at: -1 none, -2 a warp's, -3 a cluster's, -4 the rest of its
+        # warpgroup, otherwise the barrier's number.
         self.waiting = np.full(lanes, -1, np.int64)
         self.expected = np.zeros(lanes, np.int64)
         self.wait_site = np.zeros(lanes, np.int64)
@@ -69,30 +71,54 @@ class Machine:
                 pc = self._run_together(pc)
                 if pc < 0:
                     return self.steps <= self.limit
-            if self.state.recheck:
-                self._release()
-            runnable = self.alive & (self.waiting == -1)
-            if self.state.sleeping:
-                runnable = self.state.awake(runnable)
-            if not runnable.any():
+            chosen = self._next()
+            if chosen is None:
                 stuck = bool(self.alive.any())
                 if stuck:
                     report_deadlock(self)
                 return not stuck
-            pc = self._choose(runnable)
-            mask = runnable & (self.pcs == pc)
-            if self.state.sleeping:
-                self.state.rouse(mask)
+            pc, mask = chosen
             together = bool(mask.all())
             if together:
                 continue
             if self._count(pc, int(np.count_nonzero(mask))):
                 return False
             self.last_run[mask] = self.steps
-            if self.state.hot:
-                check_untouched(self.context, pc, mask)
-            self.masked(pc)(mask)
+            self._execute(self.masked(pc), pc, mask)
             self._end(self.blocks[pc].terminator, pc, mask)
+
+    def _next(self) -> tuple[int, Array] | None:
+        """The next basic block and the lanes that run it; None if no lane can go on."""
+        state = self.state
+        while True:
+            if state.recheck:
+                self._release()
+            runnable = self.alive & (self.waiting == -1)
+            if state.sleeping:
+                runnable = state.awake(runnable)
+            if not runnable.any():
+                return None
+            pc = self._choose(runnable)
+            mask = runnable & (self.pcs == pc)
+            if state.sleeping:
+                state.rouse(mask)
+            if self.blocks[pc].collective >= 0:
+                mask = self._gather(self.blocks[pc].collective, mask)
+                if not mask.any():
+                    continue
+            return pc, mask
+
+    def _execute(self, function: Callable[..., None], pc: int, mask: Array | None) -> None:
+        """Run a basic block's function, with the checks of registers that wgmma writes."""
+        active = self.alive if mask is None else mask
+        if self.state.hot:
+            check_untouched(self.context, pc, active)
+        if mask is None:
+            function()
+        else:
+            function(mask)
+        if self.blocks[pc].written:
+            note_written(self.context, pc, active)
 
     def _choose(self, runnable: Array) -> int:
         """The next basic block: the smallest, unless some lanes have not run for long.
@@ -106,6 +132,30 @@ class Machine:
                 return int(self.pcs[oldest])
         return int(self.pcs[runnable].min())
 
+    def _gather(self, site: int, mask: Array) -> Array:
+        """The lanes of whole warpgroups; the others wait for the rest of theirs."""
+        if self.context.threads % WARPGROUP:
+            return mask
+        groups = mask.reshape(-1, WARPGROUP)
+        partial = np.asarray(groups.any(axis=1)) & ~np.asarray(groups.all(axis=1))
+        if not partial.any():
+            return mask
+        alive = self.alive.reshape(-1, WARPGROUP)
+        waiting = self.waiting.reshape(-1, WARPGROUP)
+        pcs = self.pcs.reshape(-1, WARPGROUP)
+        go = mask.copy().reshape(-1, WARPGROUP)
+        for group in np.flatnonzero(partial).tolist():
+            here = groups[group]
+            there = here | ((waiting[group] == -4) & (pcs[group] == pcs[group][here][0]))
+            if (there >= alive[group]).all():
+                waiting[group][there] = -1
+                go[group] = there
+            else:
+                waiting[group][here] = -4
+                go[group] = False
+        self.wait_site[self.waiting == -4] = site
+        return go.reshape(-1)
+
     def _count(self, pc: int, lanes: int) -> bool:
         """Count a basic block; whether the run is endless."""
         self.executed[pc] += lanes
@@ -118,35 +168,39 @@ class Machine:
     def _run_together(self, pc: int) -> int:
         """Run while all lanes go the same way; -1 at the end, else the block where they parted."""
         lanes = self.context.lanes
-        predicates = self.context.banks["p"]
+        plain = not self.translation.asynchronous
         while True:
             if self._count(pc, lanes):
                 return -1
-            if self.state.hot:
-                check_untouched(self.context, pc, self.alive)
-            self.full[pc]()
+            if plain:
+                self.full[pc]()
+            else:
+                self._execute(self.full[pc], pc, None)
             end = self.blocks[pc].terminator
-            after = pc + 1
-            if self.state.sleeping:
+            after = -2 if self.state.sleeping else self._follow(end, pc)
+            if after == -2:
                 break
-            if end.kind == "branch":
-                taken = lanes
-                if end.predicate >= 0:
-                    taken = int(np.count_nonzero(predicates[end.predicate]))
-                    taken = lanes - taken if end.negated else taken
-                if taken == lanes:
-                    after = end.target
-                elif taken:
-                    break
-            elif end.kind == "exit" and end.predicate < 0:
+            if after == -1:
                 return -1
-            elif end.kind != "next" and not self._meet_together(end):
-                break
             pc = after
         self.pcs[...] = pc
         self.last_run[...] = self.steps
         self._end(end, pc, self.alive.copy())
         return pc
+
+    def _follow(self, end: Terminator, pc: int) -> int:
+        """The block that all lanes run after one; -1 if they end, -2 where they part."""
+        if end.kind == "branch":
+            lanes = taken = self.context.lanes
+            if end.predicate >= 0:
+                taken = int(np.count_nonzero(self.context.banks["p"][end.predicate]))
+                taken = lanes - taken if end.negated else taken
+            if taken == lanes:
+                return end.target
+            return -2 if taken else pc + 1
+        if end.kind == "exit" and end.predicate < 0:
+            return -1
+        return pc + 1 if end.kind == "next" or self._meet_together(end) else -2
 
     def _meet_together(self, end: Terminator) -> bool:
         """A barrier that all lanes reached at once; whether it was such a simple one."""
@@ -211,7 +265,8 @@ class Machine:
         ins = self.translation.program.instructions[end.site]
         self.wait_site[mask] = end.site
         if kind == "cluster-barrier":
-            self._check_whole_warps(end.site, mask)
+            if "aligned" in ins.opcode:
+                self._check_whole_warps(end.site, mask)
             self.waiting[mask] = -3
         elif kind == "warp-barrier":
             self.waiting[mask] = -2
@@ -265,9 +320,18 @@ class Machine:
                         int(lanes[0]),
                         other=(int(sites[1]), int(lanes[self.wait_site[lanes] == sites[1]][0])),
                     )
+                if expected and members.size > expected:
+                    self.context.collector.add(
+                        "divergent-barrier",
+                        f"{members.size} threads at once at barrier {number}, which {expected} "
+                        "complete",
+                        int(sites[0]),
+                        int(lanes[0]),
+                    )
                 here[members] = -1
                 for listener in context.shared.listeners:
                     if expected:
+                        listener.named(block, number, lanes, int(sites[0]))
                         listener.meet(lanes[None, :])
                     else:
                         listener.barrier(np.array([block]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -12,6 +13,8 @@ from deepgemm_codegen.emulator.printer import print_instruction
 
 __all__ = ["ParameterSlot", "Program", "Register", "Symbol", "link", "type_bits"]
 
+# A long list of registers: its first two and its last stand for it in findings.
+_LONG = re.compile(r"(\{[^,{}]+, [^,{}]+,)(?: [^,{}]+,){8,}( ?[^,{}]+\})")
 _BANKS = {"pred": "p", "16": "h", "32": "r", "64": "d"}
 
 
@@ -104,7 +107,7 @@ class Program:
             if at.inlined_at is not None:
                 file, row, _ = at.inlined_at
                 source += f", inlined at {self.files.get(file, file)}:{row}"
-        return Place(ins.line, print_instruction(ins), source)
+        return Place(ins.line, _LONG.sub(r"\1 ...\2", print_instruction(ins)), source)
 
 
 def link(module: nodes.Module, entry: str) -> Program:

@@ -46,6 +46,8 @@ class Semantics:
             a later instruction has waited.
         alone: it is a basic block of its own.
         asynchronous: a kernel that has one is checked for races with vector clocks.
+        collective: the four warps of a warpgroup execute it together.
+        fences: it orders ordinary accesses to registers before deferred ones.
     """
 
     emit: Callable[[Emitter, Instruction], None] | None
@@ -61,6 +63,8 @@ class Semantics:
     deferred: bool = False
     alone: bool = False
     asynchronous: bool = False
+    collective: bool = False
+    fences: bool = False
 
 
 _TABLE: dict[str, list[tuple[frozenset[str] | None, Semantics]]] = {}
@@ -81,6 +85,8 @@ def semantics(
     deferred: bool = False,
     alone: bool = False,
     asynchronous: bool = False,
+    collective: bool = False,
+    fences: bool = False,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
     """Register an emitter for opcodes that begin with these words.
 
@@ -107,6 +113,8 @@ def semantics(
                 deferred=deferred,
                 alone=alone,
                 asynchronous=asynchronous,
+                collective=collective,
+                fences=fences,
             ),
             types=types,
         )

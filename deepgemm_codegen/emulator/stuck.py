@@ -23,7 +23,7 @@ def report_deadlock(machine: Machine) -> None:
         lanes = stuck[stuck // 32 == warp]
         for what in dict.fromkeys(_what(machine, lane) for lane in lanes.tolist()):
             groups.setdefault(what, []).append(warp)
-    lines = [f"{_warps(context.threads, warps)} {what}" for what, warps in groups.items()]
+    lines = [f"{_warps(machine, warps)} {what}" for what, warps in groups.items()]
     lane = int(stuck[0])
     asleep = bool(machine.state.asleep[lane])
     site = machine.state.wait_site[lane] if asleep else machine.wait_site[lane]
@@ -45,7 +45,7 @@ def _what(machine: Machine, lane: int) -> str:
         line = _line(machine, int(state.wait_site[lane]))
         for barrier in state.mbarriers.values():
             if barrier.number == number:
-                where = f"offset {barrier.address:#x} of block {barrier.block} of the batch"
+                where = f"offset {barrier.address:#x} of block {_block(machine, barrier.block)}"
                 return (
                     f"at PTX line {line} for parity {parity} of the mbarrier at {where} "
                     f"({barrier.state()})"
@@ -53,9 +53,12 @@ def _what(machine: Machine, lane: int) -> str:
         return f"at PTX line {line} for an mbarrier that is gone"
     line = _line(machine, int(machine.wait_site[lane]))
     kind = int(machine.waiting[lane])
-    name = {-1: "nowhere", -2: "a warp barrier", -3: "the cluster's barrier"}.get(
-        kind, f"barrier {kind}"
-    )
+    name = {
+        -1: "nowhere",
+        -2: "a warp barrier",
+        -3: "the cluster's barrier",
+        -4: "an instruction that the rest of its warpgroup never reaches",
+    }.get(kind, f"barrier {kind}")
     return f"at PTX line {line} at {name}"
 
 
@@ -63,9 +66,15 @@ def _line(machine: Machine, site: int) -> int:
     return machine.translation.program.instructions[site].line
 
 
-def _warps(threads: int, warps: list[int]) -> str:
-    """``warps 4 to 7 of block 0``, for warps of the batch."""
-    per_block = threads // 32
+def _block(machine: Machine, number: int) -> tuple[int, int, int]:
+    """Index of a block of the batch."""
+    look = machine.context.collector.lookup
+    return (number, 0, 0) if look is None else look.actor(number * machine.context.threads).block
+
+
+def _warps(machine: Machine, warps: list[int]) -> str:
+    """``warps 4 to 7 of block (0, 0, 0)``, for warps of the batch."""
+    per_block = machine.context.threads // 32
     parts = []
     for block in dict.fromkeys(w // per_block for w in warps):
         mine = [w % per_block for w in warps if w // per_block == block]
@@ -76,5 +85,5 @@ def _warps(threads: int, warps: list[int]) -> str:
             else:
                 runs.append([warp, warp])
         text = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
-        parts.append(f"warp{'s' if len(mine) > 1 else ''} {text} of block {block}")
+        parts.append(f"warp{'s' if len(mine) > 1 else ''} {text} of block {_block(machine, block)}")
     return " and ".join(parts)

@@ -51,6 +51,11 @@ class BasicBlock:
         touched: rows of the 32-bit bank that its ordinary instructions name.
         early: ordinary instructions that touch what a deferred one before them in the block still
             writes: the pairs of their numbers.
+        collective: its first instruction that a warpgroup executes together, or -1.
+        written: rows that some deferred instruction writes, and that the block's ordinary ones
+            write after its last fence.
+        unfenced: deferred instructions that follow such a write in the block with no fence
+            between: the pairs of their numbers.
     """
 
     batches: list[list[Member]]
@@ -58,6 +63,9 @@ class BasicBlock:
     count: int
     touched: frozenset[int] = frozenset()
     early: tuple[tuple[int, int], ...] = ()
+    collective: int = -1
+    written: frozenset[int] = frozenset()
+    unfenced: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -120,8 +128,11 @@ def _function(
     emitter = Emitter(program, masked=masked, shared=names)
     for batch in block.batches:
         _emit(emitter, batch, masked=masked)
+    mask = "m" if masked else "None"
     for site, other in block.early:
-        emitter.line(f"touch_early({site}, {other}, {'m' if masked else 'None'})")
+        emitter.line(f"touch_early({site}, {other}, {mask})")
+    for site, other in block.unfenced:
+        emitter.line(f"touch_unfenced({site}, {other}, {mask})")
     if block.terminator.predicate >= 0:
         emitter.use(f"p_{block.terminator.predicate}")
     body = "\n    ".join(emitter.lines) or "pass"
@@ -153,9 +164,9 @@ def _emit(emitter: Emitter, batch: list[Member], *, masked: bool) -> None:
         ) from error
 
 
-def _blocks(program: Program) -> list[BasicBlock]:
+def _starts(program: Program, meanings: list[Semantics]) -> set[int]:
+    """Instructions that begin a basic block."""
     starts = {0, *program.labels.values()}
-    meanings = [lookup(ins) for ins in program.instructions]
     for i, what in enumerate(meanings):
         if what.alone:
             starts.update((i, i + 1))
@@ -163,6 +174,20 @@ def _blocks(program: Program) -> list[BasicBlock]:
             starts.add(i + 1)
             if program.instructions[i].guard is not None and what.ends_block.endswith("barrier"):
                 starts.add(i)
+    seen = False
+    for i, what in enumerate(meanings):
+        seen = seen and i not in starts
+        if what.collective and not seen:
+            # Warpgroups gather before their first common instruction.
+            seen = True
+            starts.add(i)
+    return starts
+
+
+def _blocks(program: Program) -> list[BasicBlock]:
+    meanings = [lookup(ins) for ins in program.instructions]
+    starts = _starts(program, meanings)
+    shared = _deferred_rows(program, meanings)
     total = len(program.instructions)
     order = sorted(s for s in starts if s < total)
     number: dict[int, int] = {}
@@ -186,33 +211,64 @@ def _blocks(program: Program) -> list[BasicBlock]:
         terminator = _terminator(program, end - 1, meanings[end - 1], number, end_block)
         stop = end - 1 if meanings[end - 1].ends_block else end
         members = list(zip(program.instructions[start:stop], meanings[start:stop], strict=True))
-        touched, early = _touched(program, members, start)
-        result.append(BasicBlock(schedule(members), terminator, end - start, touched, early))
+        touches = _Touches(program, members, shared)
+        result.append(
+            BasicBlock(
+                schedule(members),
+                terminator,
+                end - start,
+                frozenset(touches.touched),
+                tuple((start + i, start + j) for i, j in touches.early),
+                start if meanings[start].collective else -1,
+                frozenset(touches.written),
+                tuple((start + i, start + j) for i, j in touches.unfenced),
+            )
+        )
     # Falling off the end is an exit.
     result.append(BasicBlock([], Terminator("exit"), 0))
     return result
 
 
-def _touched(
-    program: Program, members: list[Member], start: int
-) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-    """Rows of the 32-bit bank that ordinary instructions name, and those named too early."""
-    rows: set[int] = set()
-    early: list[tuple[int, int]] = []
-    deferred: dict[str, int] = {}
-    for site, (ins, what) in enumerate(members, start):
-        reads, writes = registers_of(ins, what.destinations)
+class _Touches:
+    """What the ordinary instructions of a block do to registers that deferred ones write."""
+
+    def __init__(self, program: Program, members: list[Member], shared: frozenset[int]) -> None:
+        self.program = program
+        self.touched: set[int] = set()
+        self.early: list[tuple[int, int]] = []
+        self.unfenced: list[tuple[int, int]] = []
+        self.written: dict[int, int] = {}  # row to instruction
+        self.deferred: dict[int, int] = {}
+        self.shared = shared
+        for number, (ins, what) in enumerate(members):
+            self.add(number, ins, what)
+
+    def add(self, number: int, ins: Instruction, what: Semantics) -> None:
+        reads, writes = (self.rows(names) for names in registers_of(ins, what.destinations))
         if what.deferred:
-            deferred.update(dict.fromkeys(writes, site))
-            names = reads
-        else:
-            names = reads | writes
-        found = [deferred[name] for name in names if name in deferred]
-        if found:
-            early.append((site, found[0]))
-        registers = (program.registers.get(name) for name in names)
-        rows.update(r.row for r in registers if r is not None and r.bank == "r")
-    return frozenset(rows), tuple(early)
+            self.unfenced += [(number, self.written[r]) for r in writes & self.written.keys()][:1]
+            self.deferred.update(dict.fromkeys(writes, number))
+            writes = set()
+        elif what.fences:
+            self.written = {}
+        names = reads | writes
+        self.early += [(number, self.deferred[r]) for r in names & self.deferred.keys()][:1]
+        self.touched |= names & self.shared
+        self.written.update(dict.fromkeys(writes & self.shared, number))
+
+    def rows(self, names: set[str]) -> set[int]:
+        registers = (self.program.registers.get(name) for name in names)
+        return {r.row for r in registers if r is not None and r.bank == "r"}
+
+
+def _deferred_rows(program: Program, meanings: list[Semantics]) -> frozenset[int]:
+    """Rows of the 32-bit bank that some deferred instruction writes."""
+    names: set[str] = set()
+    for ins, what in zip(program.instructions, meanings, strict=True):
+        if what.deferred:
+            names |= registers_of(ins, what.destinations)[1]
+    registers = (program.registers.get(name) for name in names)
+    return frozenset(r.row for r in registers if r is not None and r.bank == "r")
 
 
 def _terminator(

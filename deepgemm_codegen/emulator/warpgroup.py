@@ -25,6 +25,7 @@ __all__ = [
     "Warpgroup",
     "check_untouched",
     "from_registers",
+    "note_written",
     "to_registers",
 ]
 
@@ -102,6 +103,8 @@ class Warpgroup:
         reported: accesses reported already (basic block, accumulator).
         unsettled: last group with reads of shared memory, and its instruction.
         waited: groups waited for.
+        fenced: whether it has executed wgmma.fence; dirty: accumulator registers that ordinary
+            instructions wrote since.
     """
 
     start: int
@@ -110,6 +113,8 @@ class Warpgroup:
     flight: dict[bytes, Accumulator] = field(default_factory=dict)
     unsettled: tuple[int, int] = (0, 0)
     waited: int = 0
+    fenced: bool = False
+    dirty: set[int] = field(default_factory=set)
 
     @property
     def part(self) -> slice:
@@ -126,9 +131,19 @@ class Warpgroup:
                 del self.flight[key]
 
 
+def note_written(context: Context, pc: int, mask: Array) -> None:
+    """Remember that a basic block wrote accumulator registers after its last fence."""
+    written = context.translation.blocks[pc].written
+    for group in context.state.warpgroups.values():
+        if mask[group.part].any():
+            group.dirty |= written
+
+
 def check_untouched(context: Context, pc: int, mask: Array) -> None:
     """Find ordinary instructions of a basic block that touch accumulators in flight."""
     block = context.translation.blocks[pc]
+    if not block.touched:
+        return
     for number, group in context.state.hot.items():
         key = (pc, number, *group.flight)
         if key in context.state.checked or not mask[group.part].any():
@@ -136,24 +151,27 @@ def check_untouched(context: Context, pc: int, mask: Array) -> None:
         context.state.checked.add(key)
         for sums in group.flight.values():
             rows = block.touched.intersection(sums.rows.tolist())
-            if not rows:
-                continue
-            first = block.terminator.site
-            for batch in block.batches:
-                for ins, what in batch:
-                    reads, writes = registers_of(ins, what.destinations)
-                    names = reads if what.deferred else reads | writes
-                    registers = context.translation.program.registers
-                    if any(
-                        n in registers and registers[n].row in rows and registers[n].bank == "r"
-                        for n in names
-                    ):
-                        first = context.translation.names.sites[id(ins)]
-            lane = group.start + int(np.flatnonzero(mask[group.part])[0])
-            context.collector.add(
-                "accumulator-in-flight",
-                "an instruction touches registers that wgmma still writes: no wait_group before it",
-                first,
-                lane,
-                other=(sums.site, group.start),
+            if rows:
+                context.collector.add(
+                    "accumulator-in-flight",
+                    "an instruction touches registers that wgmma still writes: no wait_group "
+                    "before it",
+                    _first_touch(context, pc, rows),
+                    group.start + int(np.flatnonzero(mask[group.part])[0]),
+                    other=(sums.site, group.start),
+                )
+
+
+def _first_touch(context: Context, pc: int, rows: frozenset[int]) -> int:
+    """The first ordinary instruction of a basic block that names one of some rows."""
+    program = context.translation.program
+    sites = []
+    for batch in context.translation.blocks[pc].batches:
+        for ins, what in batch:
+            reads, writes = registers_of(ins, what.destinations)
+            registers = (
+                program.registers.get(n) for n in (reads if what.deferred else reads | writes)
             )
+            if any(r is not None and r.bank == "r" and r.row in rows for r in registers):
+                sites.append(context.translation.names.sites[id(ins)])
+    return min(sites)

@@ -12,7 +12,7 @@ from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.memory import read_region
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
-from deepgemm_codegen.harness.verify import block_budget, judge
+from deepgemm_codegen.harness.verify import block_budget, judge, refuse_endless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +77,7 @@ def verify(
         raise InputError("verifying on the emulator needs PTX")
     from deepgemm_codegen.harness.emulate import EmulatorDevice  # noqa: PLC0415  numpy, parser
 
+    refuse_endless(plan)
     text = ptx if isinstance(ptx, str) else ptx()
     device = EmulatorDevice(plan, text, arithmetic)
     verdict = judge(device, plan, seed=seed, effort=effort)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, region_of
 from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.compare import Comparison, compare
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan
 
-__all__ = ["block_budget", "judge", "judge_case"]
+__all__ = ["block_budget", "judge", "judge_case", "refuse_endless"]
 
 BLOCK_WORK = 1 << 29
 """Multiply-adds that a case may cost at effort 1: four tiles of 128x128x4096, about a second."""
@@ -51,6 +52,32 @@ _OPERAND_CHUNK = 1 << 26
 """Elements of A and of B held at a time, as float64."""
 
 
+MOST_WORK = 64 * BLOCK_WORK
+"""What one block may cost on the emulator, about a minute; beyond it a GPU has to judge."""
+
+
+def refuse_endless(plan: KernelPlan) -> None:
+    """Refuses a plan whose single block is too much for the emulator.
+
+    Raises:
+        EnvironmentLackError: k is so long that one block passes `MOST_WORK`.
+    """
+    slices = -(-plan.k.size // plan.body.tile_k)
+    work = _block_work(plan, slices)
+    if work > MOST_WORK:
+        minutes = max(work // MOST_WORK, 2)
+        raise EnvironmentLackError(
+            f"k = {plan.k.size}: one block alone would take about {minutes} minutes on the"
+            " emulator, which gives it one; judge it on a GPU, or a shorter k"
+        )
+
+
+def _block_work(plan: KernelPlan, slices: int) -> int:
+    """Multiply-adds that one block costs, with what each slice costs whatever its size."""
+    tile = plan.m.tile * plan.n.tile
+    return tile + slices * (SLICE_OVERHEAD + tile * plan.body.tile_k)
+
+
 def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
     """Blocks of one case on the emulator: what the work of each affords, and at least one.
 
@@ -58,8 +85,7 @@ def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
     """
     body, plan = problem.plan.body, problem.plan
     slices = -(-problem.k // body.tile_k) if problem.alpha else 0
-    tile = plan.m.tile * plan.n.tile
-    work = tile + slices * (SLICE_OVERHEAD + tile * body.tile_k)
+    work = _block_work(plan, slices)
     count = int(min(BLOCK_WORK / work, MOST_BLOCKS) * share * effort)
     return max(count, 2 if share >= 1.0 else 1)
 

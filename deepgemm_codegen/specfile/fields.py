@@ -10,7 +10,8 @@ from typing import Literal
 
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
-from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION, OVERRIDES
+from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION
 
 __all__ = [
     "CHOICES",
@@ -35,6 +36,7 @@ NAME = "name"
 CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("nn", "nt", "tn", "tt"),
     "layout_d": ("n", "t"),
+    **OVERRIDE_WORDS,
 }
 
 STEP_NAMES = tuple(STEPS)
@@ -52,14 +54,14 @@ def kind_of(name: str) -> Kind:
     """How the field's value is written; a field this module has not met is text."""
     if name in ("m", "n", "k"):
         return "dim"
+    if name in CHOICES:
+        return "choice"
     if name in OVERRIDES or name in ("batch", "sms"):
         return "number"
     if name.startswith(("align_", "ld")):
         return "number"
     if name.startswith("dtype"):
         return "dtype"
-    if name in CHOICES:
-        return "choice"
     return "epilogue" if name == "epilogue" else "text"
 
 

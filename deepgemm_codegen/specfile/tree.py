@@ -123,6 +123,11 @@ class FileReader:
                 key.mark, "'kernels' is a mapping; write a list, each kernel beginning with '- '"
             )
             return []
+        if isinstance(node, Scalar) and yaml_flavour(node) != "null" and node.text:
+            self.sink.add(
+                key.mark, "'kernels' is one value; write a list, each kernel beginning with '- '"
+            )
+            return []
         if not isinstance(node, Sequence) or not node.items:
             self.sink.add(key.mark, "'kernels' is empty; there is nothing to generate")
             return []

@@ -100,6 +100,7 @@ def test_dense_leading_dimensions(
             {"epilogue": "relu:row"},
             "epilogue step 'relu' does not take 'row'; options it takes: none",
         ),
+        ({"epilogue": "relu," * 65}, "epilogue = 65 steps: too many; the most is 64"),
         ({"tile_m": 0}, "tile_m = 0: too small; the smallest is 1"),
         ({"tile_mm": 1}, "unknown field 'tile_mm' (did you mean 'tile_m'?)"),
     ],

@@ -39,7 +39,6 @@ enum : int {
     CLUSTER_M = 2,
     CLUSTER_N = 1,
     CLUSTER = CLUSTER_M * CLUSTER_N,
-    MIN_BLOCKS = 1,
     RASTER_GROUP = 8,
     D_VECTOR = 2,
     PRODUCER_REGISTERS = 40,
@@ -77,6 +76,12 @@ static_assert(SHARED_BYTES == 163904, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
+// Fetches a tensor map early: the first copy would wait for it.
+__device__ __forceinline__ void tensor_map_prefetch(const TensorMap* map)
+{
+    asm volatile("prefetch.tensormap [%0];" : : "l"(map) : "memory");
+}
+
 __device__ __forceinline__ void mbarrier_init(u32 barrier, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(arrivals));
@@ -280,7 +285,7 @@ __device__ __forceinline__ void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, MIN_BLOCKS)
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -293,6 +298,9 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
 
     if (threadIdx.x == 0) {
+        tensor_map_prefetch(&map_a);
+        tensor_map_prefetch(&map_b);
+        tensor_map_prefetch(&map_d);
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
@@ -494,7 +502,7 @@ extern "C" int gemm_fp16_nt_1408x1400x512_sm_90a_658d3871_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nt_1408x1400x512_sm_90a_658d3871, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_nt_1408x1400x512_sm_90a_658d3871<<<static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS / CLUSTER * CLUSTER})), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_nt_1408x1400x512_sm_90a_658d3871<<<static_cast<unsigned>(min(blocks, i64{sms / CLUSTER * CLUSTER})), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, map_d, alpha);
     return cudaGetLastError();
 }

@@ -37,7 +37,6 @@ enum : int {
     CLUSTER_M = 1,
     CLUSTER_N = 2,
     CLUSTER = CLUSTER_M * CLUSTER_N,
-    MIN_BLOCKS = 1,
     RASTER_GROUP = 8,
     D_VECTOR = 1,
     PRODUCER_REGISTERS = 40,
@@ -80,6 +79,12 @@ static_assert(SHARED_BYTES == 180320, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
+// Fetches a tensor map early: the first copy would wait for it.
+__device__ __forceinline__ void tensor_map_prefetch(const TensorMap* map)
+{
+    asm volatile("prefetch.tensormap [%0];" : : "l"(map) : "memory");
+}
+
 __device__ __forceinline__ void mbarrier_init(u32 barrier, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(arrivals));
@@ -257,7 +262,7 @@ __device__ __forceinline__ void store_d(fp16* target, const float (&value)[D_VEC
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, MIN_BLOCKS)
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -272,6 +277,8 @@ gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
 
     if (threadIdx.x == 0) {
+        tensor_map_prefetch(&map_a);
+        tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
@@ -483,7 +490,7 @@ extern "C" int gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d<<<static_cast<unsigned>(min(blocks, i64{sms * MIN_BLOCKS / CLUSTER * CLUSTER})), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d<<<static_cast<unsigned>(min(blocks, i64{sms / CLUSTER * CLUSTER})), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, d, alpha, n, ldd);
     return cudaGetLastError();
 }

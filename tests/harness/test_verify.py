@@ -316,3 +316,13 @@ def test_a_failure_reads_from_the_line_to_the_cause() -> None:
         "    likely: a boundary in m",
         "  note: slow",
     ]
+
+
+def test_an_endless_k_is_refused_for_the_emulator() -> None:
+    plan = plan_of("m=1 n=1 k=2147482624", choice=Choice(16, 16, 128, 1, 2, 4, 1, 8))
+    with pytest.raises(EnvironmentLackError) as caught:
+        verify(plan, ptx="unread", on="emulator")
+    assert str(caught.value) == (
+        "k = 2147482624: one block alone would take about 211 minutes on the emulator, which gives"
+        " it one; judge it on a GPU, or a shorter k"
+    )

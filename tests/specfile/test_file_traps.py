@@ -17,6 +17,11 @@ WHOLE = [
     ("---\n", [" the file is empty; give a list of kernels under 'kernels:'"]),
     ("{}\n", ["1:1: 'kernels' is missing; there is nothing to generate"]),
     ("kernels:\n", ["1:1: 'kernels' is empty; there is nothing to generate"]),
+    (
+        "kernels: 3\n",
+        ["1:1: 'kernels' is one value; write a list, each kernel beginning with '- '"],
+    ),
+    ("kernels: ~\n", ["1:1: 'kernels' is empty; there is nothing to generate"]),
     ("kernels: []\n", ["1:1: 'kernels' is empty; there is nothing to generate"]),
     (
         "kernels: {a: {m: 1}}\n",

@@ -134,11 +134,6 @@ def _wait(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"bulk_wait({int(count.text, 0)}, {emitter.mask})")
 
 
-@semantics("prefetch.tensormap", destinations=0)
-def _prefetch(_emitter: Emitter, _ins: Instruction) -> None:
-    pass
-
-
 # -- at run time --
 
 
@@ -197,7 +192,9 @@ def _shared(
     """Byte offsets in the window of the box's chunks, row by row; None for a bad address."""
     what = placed.map
     row_bytes = what.box[0] * what.element_bytes
-    total = row_bytes * what.box[1]
+    # Rows narrower than the swizzle's pattern are padded to it (CUDA programming guide).
+    pitch = what.swizzle_bytes or row_bytes
+    total = pitch * what.box[1]
     fault = ""
     if address % (128 if what.swizzle_bytes else 16):
         kind, fault = "misaligned", f"a bulk copy at shared address {address:#x}"
@@ -207,7 +204,6 @@ def _shared(
     if fault:
         context.collector.add(kind, fault, copy.number, lane, address=address)
         return None
-    pitch = what.swizzle_bytes or row_bytes
     rows = np.arange(what.box[1])[:, None] * pitch
     flat = (rows + np.arange(0, row_bytes, 16)).reshape(-1)
     return swizzle(address + flat, what.swizzle_bytes)

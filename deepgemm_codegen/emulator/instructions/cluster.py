@@ -123,7 +123,7 @@ def fence_init(context: Context, mask: Array | None) -> None:
             barrier.fenced = True
 
 
-@semantics("setmaxnreg", destinations=0, asynchronous=True, operands=1)
+@semantics("setmaxnreg", destinations=0, asynchronous=True, collective=True, operands=1)
 def _setmaxnreg(emitter: Emitter, ins: Instruction) -> None:
     """Registers are no concern here, but the instruction has rules."""
     if ins.opcode[1] not in ("inc", "dec") or ins.opcode[2:] != ("sync", "aligned", "u32"):

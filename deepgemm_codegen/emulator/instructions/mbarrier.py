@@ -102,7 +102,7 @@ def _arrive(emitter: Emitter, ins: Instruction) -> None:
 
 
 @semantics("mbarrier.expect_tx", destinations=0, effects=EFFECTS, asynchronous=True, operands=2)
-def _expect(emitter: Emitter, ins: Instruction) -> None:
+def _expect_tx(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins, {"expect_tx"}, remote=True)
     address, offset = _address(emitter, ins, ins.operands[0])
     site = emitter.object(_Site(emitter.site(ins), offset, arrives=False, expects=True))
@@ -200,6 +200,8 @@ def mbarrier_init(
             bad, kind = "an mbarrier outside the block's shared memory", "out-of-bounds-write"
         elif not 0 < expected <= LARGEST_COUNT:
             bad, kind = f"an mbarrier that expects {expected} arrivals", "bad-size"
+        elif (lane // context.threads, where) in context.state.mbarriers:
+            bad, kind = "an mbarrier where there is one already", "barrier-access"
         if bad:
             context.collector.add(kind, bad, site.number, lane, address=where)
             continue
@@ -244,27 +246,36 @@ def mbarrier_arrive(
         for lane in some.tolist():
             number = int(value[lane])
             if site.expects:
-                barrier.tx += number
-                if barrier.tx > LARGEST_COUNT:
-                    context.collector.add(
-                        "transaction-count", f"too many bytes announced: {barrier.state()}",
-                        site.number, lane, address=offset,
-                    )  # fmt: skip
-            if not site.arrives:
-                continue
-            count = 1 if site.expects else number
-            if not barrier.arrive(count):
-                context.collector.add(
-                    "over-arrival",
-                    f"{count} more than the mbarrier expects ({barrier.state()})",
-                    site.number,
-                    lane,
-                    address=offset,
-                )
-                continue
-            for listener in context.shared.listeners:
-                listener.arrive(barrier, np.array([lane]), site.number)
-            complete(context, barrier)
+                _expect_bytes(context, barrier, number, site.number, lane)
+            if site.arrives:
+                _count(context, barrier, 1 if site.expects else number, site.number, lane)
+
+
+def _expect_bytes(context: Context, barrier: Mbarrier, number: int, site: int, lane: int) -> None:
+    barrier.tx += number
+    if barrier.tx > LARGEST_COUNT:
+        context.collector.add(
+            "transaction-count",
+            f"too many bytes announced: {barrier.state()}",
+            site,
+            lane,
+            address=barrier.address,
+        )
+
+
+def _count(context: Context, barrier: Mbarrier, number: int, site: int, lane: int) -> None:
+    if not barrier.arrive(number):
+        context.collector.add(
+            "over-arrival",
+            f"more arrivals than the mbarrier expects: {number} at {barrier.state()}",
+            site,
+            lane,
+            address=barrier.address,
+        )
+        return
+    for listener in context.shared.listeners:
+        listener.arrive(barrier, np.array([lane]), site)
+    complete(context, barrier)
 
 
 @runtime
@@ -322,11 +333,20 @@ def _observe(
     out[lanes] = passes
     if barrier is None:
         return
+    state = context.state
     for listener in context.shared.listeners:
         listener.use(barrier, lanes, site.number, "a wait for")
-        if passes:
+        unsure = listener.doubts(barrier, lanes) if passes else None
+        if unsure is not None:
+            # In another order of events the phase would not be complete yet: a first try fails,
+            # so that code which does not obey the answer shows.
+            unsure &= state.tries[lanes] == 0
+            out[lanes[unsure]] = False
+            state.tries[lanes[unsure]] = 1
+            lanes = lanes[~unsure]
+        if passes and lanes.size:
             listener.observe(barrier, lanes)
     if passes:
-        context.state.tries[lanes] = 0
+        state.tries[lanes] = 0
     else:
-        context.state.sleep(lanes, barrier.number, parity, site.number)
+        state.sleep(lanes, barrier.number, parity, site.number)

@@ -53,7 +53,9 @@ class _Product:
     negate: bool
 
 
-@semantics("wgmma.mma_async", effects=EFFECTS[:2], asynchronous=True, deferred=True)
+@semantics(
+    "wgmma.mma_async", effects=EFFECTS[:2], asynchronous=True, deferred=True, collective=True
+)
 def _mma(emitter: Emitter, ins: Instruction) -> None:
     words = ins.opcode[2:]
     shape = _SHAPE.fullmatch(words[2]) if len(words) == 6 else None
@@ -97,15 +99,29 @@ def _mma(emitter: Emitter, ins: Instruction) -> None:
     )
 
 
-@semantics("wgmma.fence", destinations=0, effects=EFFECTS[:2], asynchronous=True, operands=0)
+@semantics(
+    "wgmma.fence",
+    destinations=0,
+    effects=EFFECTS[:2],
+    asynchronous=True,
+    collective=True,
+    fences=True,
+    operands=0,
+)
 def _fence(emitter: Emitter, ins: Instruction) -> None:
-    """Registers are read and written in order here; the instruction only has to be whole."""
     if ins.opcode[2:] != ("sync", "aligned"):
         raise emitter.fail(ins, "unsupported modifier")
-    emitter.line(f"whole_warpgroups({emitter.site(ins)}, {emitter.mask})")
+    emitter.line(f"warpgroup_fence({emitter.site(ins)}, {emitter.mask})")
 
 
-@semantics("wgmma.commit_group", destinations=0, effects=EFFECTS, asynchronous=True, operands=0)
+@semantics(
+    "wgmma.commit_group",
+    destinations=0,
+    effects=EFFECTS,
+    asynchronous=True,
+    collective=True,
+    operands=0,
+)
 def _commit(emitter: Emitter, ins: Instruction) -> None:
     if ins.opcode[2:] != ("sync", "aligned"):
         raise emitter.fail(ins, "unsupported modifier")
@@ -113,7 +129,13 @@ def _commit(emitter: Emitter, ins: Instruction) -> None:
 
 
 @semantics(
-    "wgmma.wait_group", destinations=0, effects=EFFECTS, asynchronous=True, alone=True, operands=1
+    "wgmma.wait_group",
+    destinations=0,
+    effects=EFFECTS,
+    asynchronous=True,
+    alone=True,
+    collective=True,
+    operands=1,
 )
 def _wait(emitter: Emitter, ins: Instruction) -> None:
     count = ins.operands[0]
@@ -131,6 +153,15 @@ def _group(context: Context, start: int) -> Warpgroup:
         group = Warpgroup(start, np.arange(start, start + LANES))
         context.state.warpgroups[start] = group
     return group
+
+
+@runtime
+def warpgroup_fence(context: Context, site: int, mask: Array | None) -> None:
+    """What ordinary instructions did to registers, later wgmma may rely on."""
+    for start in whole_warpgroups(context, site, mask):
+        group = _group(context, start)
+        group.fenced = True
+        group.dirty.clear()
 
 
 @runtime
@@ -167,6 +198,10 @@ def warpgroup_multiply(
 
 def _sums(context: Context, product: _Product, group: Warpgroup) -> Accumulator:
     """The accumulators in flight, taken out of the registers where they were not."""
+    if not group.fenced or (group.dirty and not group.dirty.isdisjoint(product.rows.tolist())):
+        _no_fence(context, product.number, group.start)
+        group.fenced = True
+        group.dirty.clear()
     sums = group.flight.get(product.key)
     if sums is None:
         wanted = set(product.rows.tolist())
@@ -247,6 +282,24 @@ def warpgroup_wait(context: Context, site: int, allowed: int, mask: Array | None
             context.state.hot.pop(start, None)
         for listener in context.shared.listeners:
             listener.settle(Agent("wgmma", start), group.lanes, done)
+
+
+def _no_fence(context: Context, site: int, lane: int, other: int = -1) -> None:
+    context.collector.add(
+        "missing-fence",
+        "wgmma uses registers with no wgmma.fence after the instructions that wrote them",
+        site,
+        lane,
+        other=None if other < 0 else (other, lane),
+    )
+
+
+@runtime
+def touch_unfenced(context: Context, site: int, other: int, mask: Array | None) -> None:
+    """A deferred instruction used what an ordinary one wrote just before."""
+    lanes = np.flatnonzero(context.alive if mask is None else mask)
+    if lanes.size:
+        _no_fence(context, site, int(lanes[0]), other)
 
 
 @runtime

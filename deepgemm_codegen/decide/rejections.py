@@ -1,0 +1,199 @@
+"""What constraints ruled out of mma.sync's menu, counted, with the nearest miss of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide import constraints
+from deepgemm_codegen.decide.pipeline import shared_bytes
+from deepgemm_codegen.decide.registers import (
+    copied_vectors,
+    operand_registers,
+    register_estimate,
+)
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from deepgemm_codegen.decide.assemble import Choice
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.menu import Menu
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["Branch", "Rejection", "nearest_misses", "rejections"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What one constraint ruled out.
+
+    Attributes:
+        constraint: its name.
+        count: branches of the tree that it cut; an outer one is a cut of many candidates.
+        choice: the nearest miss, as far as it was chosen: the branch that shares most answers
+            with the winner, and of those the one that misses by least.
+        got: the nearest miss's number.
+        limit: what it may be at most (at least, for ``panel``).
+        text: the same in words.
+    """
+
+    constraint: str
+    count: int
+    choice: str
+    got: int
+    limit: int
+    text: str
+
+    @property
+    def excess(self) -> str:
+        """By how much the nearest miss missed."""
+        return f"{abs(self.got - self.limit)} too {'few' if self.got < self.limit else 'many'}"
+
+
+Branch = tuple[int, ...]
+"""The numbers chosen so far, in the order they are asked; 0 for what was not yet asked."""
+
+
+def nearest_misses(
+    cuts: Iterable[tuple[str, constraints.Miss, Branch]],
+    winner: Branch,
+    phrases: Mapping[str, str],
+    words: Callable[[Branch], str],
+    machine: Machine,
+) -> tuple[Rejection, ...]:
+    """The rejections that cuts add up to, in the order of the phrases.
+
+    Args:
+        cuts: (constraint, miss, branch) of every branch that was cut.
+        winner: the winner's numbers.
+        phrases: how a broken constraint reads, by name.
+        words: a branch in words, as far as it was chosen.
+        machine: where.
+    """
+    counts: dict[str, int] = {}
+    nearest: dict[str, tuple[tuple[int, float], Branch, constraints.Miss]] = {}
+    for name, miss, branch in cuts:
+        counts[name] = counts.get(name, 0) + 1
+        strange = sum(value not in (0, mine) for value, mine in zip(branch, winner, strict=True))
+        key = strange, abs(miss[0] - miss[1]) / max(miss[1], 1)
+        if name not in nearest or key < nearest[name][0]:
+            nearest[name] = key, branch, miss
+    found = []
+    for name, phrase in phrases.items():
+        if name in counts:
+            _, branch, (got, limit) = nearest[name]
+            text = phrase.format(got=got, limit=limit, machine=machine.name)
+            found.append(Rejection(name, counts[name], words(branch), got, limit, text))
+    return tuple(found)
+
+
+def rejections(
+    problem: Problem, machine: Machine, menu: Menu, winner: Choice
+) -> tuple[Rejection, ...]:
+    """What each constraint ruled out, with its nearest miss.
+
+    A branch here is tile_m, tile_n, tile_k, warps_m, warps_n, stages, min_blocks.
+    """
+    own = (
+        winner.tile_m, winner.tile_n, winner.tile_k, winner.warps_m, winner.warps_n,
+        winner.stages, winner.min_blocks,
+    )  # fmt: skip
+    cuts = _cuts(problem, machine, menu)
+    return nearest_misses(cuts, own, constraints.PHRASES, _words, machine)
+
+
+def _order_cut(
+    problem: Problem, menu: Menu, tile_m: int, tile_n: int
+) -> tuple[str, constraints.Miss] | None:
+    """What a tile breaks because there are too many of it."""
+    tiles_n = -(-problem.n // tile_n)
+    if miss := constraints.grid(problem.batch * -(-problem.m // tile_m) * tiles_n):
+        return "grid", miss
+    if miss := constraints.raster(min(menu.raster_group), tiles_n):
+        return "raster", miss
+    return None
+
+
+def _cuts(
+    problem: Problem, machine: Machine, menu: Menu
+) -> Iterator[tuple[str, constraints.Miss, Branch]]:
+    """(constraint, miss, branch) of every branch that a constraint cuts from the full tree."""
+    size = problem.element_bytes
+    for tile_m, tile_n in product(menu.tile_m, menu.tile_n):
+        if cut := _order_cut(problem, menu, tile_m, tile_n):
+            yield *cut, (tile_m, tile_n, 0, 0, 0, 0, 0)
+            continue
+        for warps_m, warps_n in menu.warps:
+            count = warps_m * warps_n
+            name = "fragments"
+            miss = constraints.fragments(tile_m, tile_n, warps_m, warps_n)
+            if not miss:
+                name, miss = "warps", constraints.warps(count)
+            if not miss:
+                name, miss = "accumulators", constraints.accumulators(tile_m, tile_n, count)
+            if miss:
+                yield name, miss, (tile_m, tile_n, 0, warps_m, warps_n, 0, 0)
+                continue
+            a_pass = WARP * count * problem.a.vector_bytes
+            b_pass = WARP * count * problem.b.vector_bytes
+            for tile_k in menu.tile_k:
+                outer = tile_m, tile_n, tile_k, warps_m, warps_n
+                a_row = (tile_k if problem.a_k_major else tile_m) * size
+                b_row = (tile_k if problem.b_k_major else tile_n) * size
+                name = "panel"
+                miss = constraints.panel(a_row, a_pass) or constraints.panel(b_row, b_pass)
+                if not miss:
+                    vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * count)
+                    name, miss = "copies", constraints.copies(*vectors)
+                if miss:
+                    yield name, miss, (*outer, 0, 0)
+                else:
+                    yield from _inner_cuts(problem, machine, menu, outer)
+
+
+def _inner_cuts(
+    problem: Problem, machine: Machine, menu: Menu, outer: tuple[int, int, int, int, int]
+) -> Iterator[tuple[str, constraints.Miss, Branch]]:
+    """The same for stages and resident blocks under one tile, slice and layout of warps."""
+    tile_m, tile_n, tile_k, warps_m, warps_n = outer
+    threads = WARP * warps_m * warps_n
+    estimate = register_estimate(tile_m, tile_n, warps_m, warps_n)
+    estimate += operand_registers(problem, *outer)
+    fitting = []
+    for blocks in menu.min_blocks:
+        name, miss = "registers", constraints.registers(estimate, threads, blocks, machine)
+        if not miss:
+            name, miss = "threads_sm", constraints.threads_sm(threads, blocks, machine)
+        if not miss:
+            name, miss = "blocks_sm", constraints.blocks_sm(blocks, machine)
+        if miss:
+            yield name, miss, (*outer, 0, blocks)
+        else:
+            fitting.append(blocks)
+    for stages in menu.stages:
+        needed = shared_bytes(tile_m, tile_n, tile_k, warps_m, stages, problem.element_bytes)
+        name, miss = "staged_copy", constraints.staged_copy(stages, staged=problem.staged)
+        if not miss:
+            name, miss = "shared_block", constraints.shared_block(needed, machine)
+        if miss:
+            yield name, miss, (*outer, stages, 0)
+            continue
+        for blocks in fitting:
+            if miss := constraints.shared_sm(needed, blocks, machine):
+                yield "shared_sm", miss, (*outer, stages, blocks)
+
+
+def _words(branch: Branch) -> str:
+    """A branch as far as it was chosen."""
+    tile_m, tile_n, tile_k, warps_m, warps_n, stages, blocks = branch
+    words = [f"{tile_m}x{tile_n}" + (f"x{tile_k}" if tile_k else "")]
+    if warps_m:
+        words.append(f"warps {warps_m}x{warps_n}")
+    if stages:
+        words.append(f"{stages} stages")
+    if blocks:
+        words.append(f"{blocks} block" + ("s" if blocks > 1 else ""))
+    return ", ".join(words)

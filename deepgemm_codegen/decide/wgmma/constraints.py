@@ -1,0 +1,126 @@
+"""What rules a wgmma candidate out: each constraint by name, with its reason.
+
+As in `deepgemm_codegen.decide.constraints`: plain numbers in, None or (got, limit) out. What rules
+the whole family out is a sentence, see `deepgemm_codegen.decide.families`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.decide.assemble import WgmmaChoice
+    from deepgemm_codegen.decide.constraints import Miss
+    from deepgemm_codegen.decide.wgmma.task import Task
+
+__all__ = ["PHRASES", "violations"]
+
+FRAGMENT_M, MAX_CONSUMER_ROWS = 64, 128
+"""Rows of a consumer: one or two fragments of 64. Three would leave 80 columns of sums."""
+
+MAX_ACCUMULATORS = 128
+"""fp32 sums a thread; setmaxnreg gives a consumer thread 232 registers beside a second one."""
+
+MAX_CLUSTER = 2
+"""Blocks of a cluster; larger ones were slower in every open kernel's report."""
+
+PANEL_COLUMNS = 64
+"""16-bit elements of a 128-byte row."""
+
+SWIZZLE_ROWS = 8
+"""Rows after which the 128-byte swizzle repeats: a box must hold whole patterns."""
+
+MAX_TILES = 2**31 - 1024
+"""Tiles that a block counts in 32 bits, its stride included."""
+
+
+def rows(tile_m: int, consumers: int) -> Miss | None:
+    """A consumer takes one or two fragments of 64 rows."""
+    got, left = divmod(tile_m, consumers)
+    if not left and got in (FRAGMENT_M, MAX_CONSUMER_ROWS):
+        return None
+    return (got, FRAGMENT_M if got < MAX_CONSUMER_ROWS else MAX_CONSUMER_ROWS)
+
+
+def accumulators(tile_m: int, tile_n: int, consumers: int) -> Miss | None:
+    """A thread's sums stay in registers, with what addresses and the epilogue need."""
+    got = tile_m * tile_n // (128 * consumers)
+    return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
+
+
+def panels(tile: int, *, k_major: bool) -> Miss | None:
+    """An operand with m or n contiguous travels in panels of 64: got is left over, wanted 0."""
+    left = 0 if k_major else tile % PANEL_COLUMNS
+    return (left, 0) if left else None
+
+
+def cluster(cluster_m: int, cluster_n: int) -> Miss | None:
+    """Blocks of a cluster share A's tile or B's: two of them, along one dimension."""
+    got = cluster_m * cluster_n
+    return (got, MAX_CLUSTER) if got > MAX_CLUSTER else None
+
+
+def multicast(tile: int, sharers: int, *, k_major: bool) -> Miss | None:
+    """Each sharer loads its part of the rows, which holds whole swizzle patterns.
+
+    The stored rows of a K-major tile are its m or n, those of the other kind the slice's 64 of k.
+    """
+    part = (tile if k_major else PANEL_COLUMNS) // sharers
+    return (part, SWIZZLE_ROWS) if part % SWIZZLE_ROWS else None
+
+
+def grid(tiles: int) -> Miss | None:
+    """A block counts its tiles in 32 bits."""
+    return (tiles, MAX_TILES) if tiles > MAX_TILES else None
+
+
+def raster(group: int, clusters_n: int) -> Miss | None:
+    """The clusters of one raster group are counted in 32 bits by the kernel."""
+    got = group * clusters_n
+    return (got, 2**31 - 1) if got >= 2**31 else None
+
+
+def shared_block(needed: int, limit: int) -> Miss | None:
+    """The ring, and D's tile or the slabs beside it, fit what one block may ask for."""
+    return (needed, limit) if needed > limit else None
+
+
+PHRASES: dict[str, str] = {
+    "rows": "{got} rows a consumer; it takes 64 or 128",
+    "accumulators": "{got} accumulators a thread; the limit is {limit}",
+    "panels": "{got} rows or columns are no whole panel of 64",
+    "cluster": "{got} blocks a cluster; the limit is {limit}",
+    "multicast": "{got} rows of a shared tile are no multiple of {limit}",
+    "grid": "{got} tiles; the kernel counts to {limit}",
+    "raster": "{got} clusters in a raster group; the limit is {limit}",
+    "shared_block": (
+        "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
+    ),
+}
+"""Every constraint, in the order they are asked, and how a broken one reads."""
+
+
+def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]]:
+    """(constraint, got, limit) of everything that is wrong with a choice, in order."""
+    problem = task.problem
+    tile_m, tile_n, consumers = choice.tile_m, choice.tile_n, choice.consumers
+    cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
+    clusters_n = -(-problem.n // (tile_n * cluster_n))
+    clusters = -(-problem.m // (tile_m * cluster_m)) * clusters_n
+    needed = task.shared_bytes(tile_m, tile_n, consumers, choice.stages)
+    for name, miss in (
+        ("rows", rows(tile_m, consumers)),
+        ("accumulators", accumulators(tile_m, tile_n, consumers)),
+        ("panels", panels(tile_m, k_major=problem.a_k_major)),
+        ("panels", panels(tile_n, k_major=problem.b_k_major)),
+        ("cluster", cluster(cluster_m, cluster_n)),
+        ("multicast", multicast(tile_m, cluster_n, k_major=problem.a_k_major)),
+        ("multicast", multicast(tile_n, cluster_m, k_major=problem.b_k_major)),
+        ("grid", grid(clusters)),
+        ("raster", raster(choice.raster_group, clusters_n)),
+        ("shared_block", shared_block(needed, task.machine.shared_per_block)),
+    ):
+        if miss is not None:
+            yield name, *miss

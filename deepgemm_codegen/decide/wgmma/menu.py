@@ -1,0 +1,70 @@
+"""What each question of the wgmma family may be answered with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deepgemm_codegen.decide.menu import LEAST_REACH, MAX_RASTER, reaching, why_illegal
+from deepgemm_codegen.decide.pipeline import STAGES
+from deepgemm_codegen.decide.schedule import RASTER_GROUPS
+from deepgemm_codegen.decide.tile import MAX_TILE, TILE_NS
+from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_K, TILE_MS
+from deepgemm_codegen.errors import InputError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["LEGAL", "ONLY_HERE", "WgmmaMenu", "check_legal", "menu_for"]
+
+LEGAL: dict[str, range] = {
+    "tile_m": range(FRAGMENT_M, MAX_TILE + 1, FRAGMENT_M),
+    "tile_n": range(8, MAX_TILE + 1, 8),
+    "tile_k": range(TILE_K, TILE_K + 1),
+    "stages": range(STAGES[0], STAGES[-1] + 1),
+    "raster_group": range(1, MAX_RASTER + 1),
+    "consumers": range(1, CONSUMERS[-1] + 1),
+    "cluster_m": range(1, 3),
+    "cluster_n": range(1, 3),
+}
+"""Every value that an override may ask for."""
+
+ONLY_HERE = ("consumers", "cluster_m", "cluster_n")
+"""Overrides that mean nothing to mma.sync."""
+
+
+class WgmmaMenu(NamedTuple):
+    """The values that each question may be answered with; an override leaves one of its own."""
+
+    tile_m: tuple[int, ...] = TILE_MS
+    tile_n: tuple[int, ...] = TILE_NS
+    consumers: tuple[int, ...] = CONSUMERS
+    stages: tuple[int, ...] = STAGES
+    cluster_m: tuple[int, ...] = (1, 2)
+    cluster_n: tuple[int, ...] = (1, 2)
+    raster_group: tuple[int, ...] = RASTER_GROUPS
+
+
+def menu_for(problem: Problem, given: dict[str, int]) -> WgmmaMenu:
+    """The tree's menu for a problem, filtered by overrides that `check_legal` has passed."""
+    menu = WgmmaMenu(
+        tile_m=reaching(TILE_MS, problem.m),
+        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
+    )
+    if not given:
+        return menu
+    chosen: dict[str, Any] = {
+        name: (value,) for name, value in given.items() if name in WgmmaMenu._fields
+    }
+    return menu._replace(**chosen)
+
+
+def check_legal(given: dict[str, int]) -> None:
+    """Refuses an override that no wgmma kernel could have.
+
+    Raises:
+        InputError: names the nearest legal value.
+    """
+    for name, value in given.items():
+        if value not in LEGAL[name]:
+            why = why_illegal(value, LEGAL[name])
+            raise InputError(f"{name} = {value} with family = wgmma: {why}")

@@ -1,0 +1,111 @@
+"""The questions of the tree as a wgmma plan answers them; ids and names are those of mma.sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.tma import tma_obstacle
+from deepgemm_codegen.decide.wgmma.tile import TILE_K
+from deepgemm_codegen.plan import Decision
+from deepgemm_codegen.tma import PANEL_BYTES
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.assemble import WgmmaChoice
+    from deepgemm_codegen.decide.predict import Prediction
+    from deepgemm_codegen.decide.wgmma.task import Task
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["answers"]
+
+
+def answers(
+    spec: GemmSpec, task: Task, choice: WgmmaChoice, prediction: Prediction, family_reason: str
+) -> tuple[Decision, ...]:
+    """Every question with its answer and reason, in the order of the tree."""
+    questions = (
+        ("family", "wgmma", family_reason),
+        ("mma shape", f"m64n{choice.tile_n}k16", "one instruction spans the tile; sums in fp32"),
+        ("tile", *_tile(task, choice, prediction)),
+        ("warps", *_consumers(choice)),
+        ("copy of A", *_copy("A", choice.tile_m, choice.cluster_n, k_major=task.problem.a_k_major)),
+        ("copy of B", *_copy("B", choice.tile_n, choice.cluster_m, k_major=task.problem.b_k_major)),
+        ("swizzle", "A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
+        ("stages", *_stages(task, choice)),
+        ("occupancy", *_occupancy(choice)),
+        ("raster", *_raster(task, choice, prediction)),
+        ("store", *_store(spec, task, choice)),
+    )
+    return tuple(
+        Decision(f"D{number:02}", question, answer, reason)
+        for number, (question, answer, reason) in enumerate(questions, start=1)
+    )
+
+
+def _tile(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str, str]:
+    tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
+    reason = f"{tiles} on {task.machine.sms} SMs: {prediction.waves:.2f} waves"
+    return f"{choice.tile_m}x{choice.tile_n}x{TILE_K}", f"{reason}; bound by {prediction.bound}"
+
+
+def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
+    rows = choice.tile_m // choice.consumers
+    words = "1 consumer" if choice.consumers == 1 else f"{choice.consumers} consumers"
+    sums = rows * choice.tile_n // 128
+    reason = f"warpgroups; each sums {rows}x{choice.tile_n}, {sums} sums a thread"
+    return f"{words}, 1 producer", reason
+
+
+def _copy(name: str, tile: int, sharers: int, *, k_major: bool) -> tuple[str, str]:
+    inner, outer = (TILE_K, tile) if k_major else (PANEL_BYTES // 2, TILE_K)
+    reason = f"{name} starts on 16 bytes and so do its rows; boxes of {outer // sharers}x{inner}"
+    if sharers > 1:
+        reason += ", each for the whole cluster"
+    return "TMA, 128-byte swizzle", reason
+
+
+def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
+    shape = choice.tile_m, choice.tile_n, choice.consumers
+    limit = task.machine.shared_per_block
+    needed = task.shared_bytes(*shape, choice.stages)
+    reason = f"{needed} of {limit} bytes a block"
+    if task.shared_bytes(*shape, choice.stages + 1) > limit:
+        reason += "; one more would not fit"
+    else:
+        reason += "; no more would be cheaper"
+    return str(choice.stages), reason
+
+
+def _occupancy(choice: WgmmaChoice) -> tuple[str, str]:
+    registers = 232 if choice.consumers == 2 else 240
+    return "1 block", f"setmaxnreg: 40 registers a producer thread, {registers} a consumer thread"
+
+
+def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str, str]:
+    once = compulsory_bytes(task.problem)
+    if prediction.operand_bytes > once:
+        reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"
+    else:
+        reason = "memory delivers A and B once"
+    unit = "tile"
+    words = ""
+    if choice.cluster_m * choice.cluster_n > 1:
+        unit = "cluster"
+        words = f", clusters {choice.cluster_m}x{choice.cluster_n}"
+        reason += f"; a cluster reads {'B' if choice.cluster_m > 1 else 'A'} from the L2 once"
+    else:
+        reason += "; neighbours share the rest through the L2"
+    rows = "row" if choice.raster_group == 1 else "rows"
+    return f"{choice.raster_group} {unit} {rows}{words}", reason
+
+
+def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
+    if task.tma_store and choice.tile_n * 2 % PANEL_BYTES == 0:
+        return "TMA", "D's tile is whole 128-byte panels; it leaves while the next is computed"
+    if spec.dtype_d.bytes != 2:
+        reason = f"{spec.dtype_d} sums leave as they are"
+    elif task.tma_store:
+        reason = f"{choice.tile_n} columns are no whole 128-byte panels"
+    else:
+        reason = tma_obstacle(spec, "d") or "rows of D or C are no whole pairs"
+    return f"slabs of rows, {task.problem.vector} elements", f"through shared memory: {reason}"

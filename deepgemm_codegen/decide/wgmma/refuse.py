@@ -1,0 +1,77 @@
+"""Refusals of the wgmma family: what was given, the limit it breaks, the nearest legal value."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.assemble import WgmmaChoice
+from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violations
+from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
+from deepgemm_codegen.decide.wgmma.search import search
+from deepgemm_codegen.errors import InputError, InternalError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.wgmma.task import Task
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["refuse_wgmma"]
+
+
+def refuse_wgmma(spec: GemmSpec, task: Task) -> InputError:
+    """The error for overrides that leave only wgmma, of which nothing serves the spec."""
+    given = spec.overrides.numbers()
+    if search(task, menu_for(task.problem, {})) is None:
+        return InputError(
+            f"m = {spec.m}, n = {spec.n}: more tiles of D than the {MAX_TILES} that a wgmma kernel"
+            " counts; make one of them smaller"
+        )
+    name, got, limit = _nearest_miss(task, menu_for(task.problem, given))
+    blamed, nearest = next(reversed(given)), None
+    for candidate in reversed(given):
+        nearest = _nearest_legal(task, given, candidate)
+        if nearest is not None:
+            blamed = candidate
+            break
+    words = [f"{key} = {value}" for key, value in given.items() if key != blamed]
+    if spec.overrides.family is not None:
+        words.insert(0, f"family = {spec.overrides.family}")
+    text = f"{blamed} = {given[blamed]}{' with ' if words else ''}{', '.join(words)}: "
+    text += PHRASES[name].format(got=got, limit=limit, machine=task.machine.name) + "; "
+    if nearest is None:
+        return InputError(text + "leave out one of these overrides")
+    return InputError(text + f"the nearest legal {blamed} is {nearest}")
+
+
+def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
+    """(constraint, got, limit) of the candidate that comes closest to being legal."""
+    order = {name: place for place, name in enumerate(PHRASES)}
+    best = None
+    for numbers in product(
+        menu.tile_m,
+        menu.tile_n,
+        menu.consumers,
+        menu.stages[:1],
+        menu.cluster_m,
+        menu.cluster_n,
+        menu.raster_group[:1],
+    ):
+        missed = list(violations(task, WgmmaChoice(*numbers)))
+        if not missed:
+            raise InternalError(f"{numbers} is legal, yet the search found nothing")
+        name, got, limit = missed[0]
+        key = (-order[name], len(missed), abs(got - limit) / max(limit, 1), name, got, limit)
+        if best is None or key < best:
+            best = key
+    if best is None:
+        raise InternalError("an empty menu")
+    return best[-3:]
+
+
+def _nearest_legal(task: Task, given: dict[str, int], name: str) -> int | None:
+    """The legal value of one override that is nearest to the given one, the others kept."""
+    values = sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value))
+    for value in values:
+        if search(task, menu_for(task.problem, {**given, name: value})) is not None:
+            return value
+    return None

@@ -1,0 +1,182 @@
+"""Choice: the cheapest wgmma candidate.
+
+A tile's floor is what its math, its shared memory and its epilogues take in the fewest rounds;
+tiles are visited from the lowest floor up until the next one's is above the best cost.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.assemble import WgmmaChoice
+from deepgemm_codegen.decide.schedule import best_raster
+from deepgemm_codegen.decide.wgmma import constraints
+from deepgemm_codegen.decide.wgmma.predict import (
+    CLUSTER_SYNC,
+    CLUSTER_US,
+    FINISH,
+    FINISH_SLAB,
+    FINISH_TMA,
+    LAUNCH_US,
+    SYNC,
+    kernel_clocks,
+)
+from deepgemm_codegen.decide.wgmma.tile import tile_table
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu
+    from deepgemm_codegen.decide.wgmma.task import Task
+    from deepgemm_codegen.decide.wgmma.tile import Tile
+
+__all__ = ["WgmmaFound", "search"]
+
+ROUNDING = 1 - 1e-9
+"""Keeps a floor below the cost it bounds when both round differently."""
+
+
+class WgmmaFound(NamedTuple):
+    """The winner of a search: its numbers, its predicted cost, and how many were costed."""
+
+    choice: WgmmaChoice
+    clocks: float
+    costed: int
+
+
+def search(task: Task, menu: WgmmaMenu) -> WgmmaFound | None:
+    """The cheapest choice from a menu, or None when nothing on it is legal.
+
+    Of equal costs the first in the order of floors wins, then the smaller cluster.
+    """
+    machine = task.machine
+    clusters = [
+        (m, n) for m in menu.cluster_m for n in menu.cluster_n if not constraints.cluster(m, n)
+    ]
+    heap = _floors(task, menu)
+    least = inf
+    best: tuple[Tile, int, int, int] | None = None
+    costed = 0
+    while heap:
+        floor, _, _, _, tile, rounds = heappop(heap)
+        if floor >= least:
+            break
+        steps = rounds * task.slices
+        for cluster_m, cluster_n in clusters:
+            if cluster_m * cluster_n > 1:
+                extra = CLUSTER_US * machine.clock_mhz + CLUSTER_SYNC * steps
+                if (floor + extra) * ROUNDING >= least:
+                    continue
+            stages = _stages(task, tile, cluster_m, cluster_n, menu)
+            if not stages:
+                continue
+            costed += 1
+            clocks = _cost(task, tile, cluster_m, cluster_n, stages, menu, least)
+            if clocks < least:
+                least, best = clocks, (tile, cluster_m, cluster_n, stages)
+    if best is None:
+        return None
+    tile, cluster_m, cluster_n, stages = best
+    choice = WgmmaChoice(
+        tile_m=tile.tile_m,
+        tile_n=tile.tile_n,
+        consumers=tile.consumers,
+        stages=stages,
+        cluster_m=cluster_m,
+        cluster_n=cluster_n,
+        raster_group=_raster(task, tile, cluster_m, cluster_n, menu)[1],
+    )
+    return WgmmaFound(choice, least, costed)
+
+
+def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, int, int, int, Tile, int]]:
+    """A heap of (floor, order of preference, tile, rounds) of every tile that the menu offers."""
+    problem, machine, slices = task.problem, task.machine, task.slices
+    m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once
+    a_k_major, b_k_major, tma_store = problem.a_k_major, problem.b_k_major, task.tma_store
+    launch = LAUNCH_US * machine.clock_mhz
+    table = tile_table(machine)
+    counts_n = {
+        tile_n: -(-n // tile_n)
+        for tile_n in menu.tile_n
+        if not constraints.panels(tile_n, k_major=b_k_major)
+    }
+    heap = []
+    for tile_m in menu.tile_m:
+        if constraints.panels(tile_m, k_major=a_k_major):
+            continue
+        tiles_m = -(-m // tile_m)
+        for consumers in menu.consumers:
+            for tile in table.get((tile_m, consumers), ()):
+                tile_n = tile.tile_n
+                if tile_n not in counts_n:
+                    continue
+                rounds = -(-tiles_m * counts_n[tile_n] // sms)
+                mma, feed = tile.mma * heat, tile.feed
+                loop = rounds * slices * max(mma, feed)
+                rate = FINISH_TMA if tma_store and tile.whole_panels else FINISH_SLAB
+                floor = launch + max(loop, once)
+                floor += rounds * (slices * SYNC + FINISH + rate * tile_m * tile_n)
+                heap.append((floor * ROUNDING, -tile_n, -tile_m, -consumers, tile, rounds))
+    heapify(heap)
+    return heap
+
+
+def _cost(
+    task: Task,
+    tile: Tile,
+    cluster_m: int,
+    cluster_n: int,
+    stages: int,
+    menu: WgmmaMenu,
+    least: float,
+) -> float:
+    """Clocks of a candidate under its best raster; a floor of them where that is not below `least`.
+
+    Most candidates lose even if memory delivers their operands once.
+    """
+    clocks = kernel_clocks(task, tile, cluster_m, cluster_n, stages, task.once)
+    if clocks >= least:
+        return clocks
+    traffic = _raster(task, tile, cluster_m, cluster_n, menu)[0] / task.machine.dram_rate
+    if traffic <= task.once:
+        return clocks
+    return kernel_clocks(task, tile, cluster_m, cluster_n, stages, traffic)
+
+
+def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaMenu) -> int:
+    """The deepest useful ring that fits; 0 where cluster, grid or ring is illegal.
+
+    Cost never rises with depth; where only useless depth is on offer, the least of it is taken.
+    """
+    problem, machine = task.problem, task.machine
+    if constraints.multicast(tile.tile_n, cluster_m, k_major=problem.b_k_major):
+        return 0
+    clusters_n = -(-problem.n // (tile.tile_n * cluster_n))
+    clusters = -(-problem.m // (tile.tile_m * cluster_m)) * clusters_n
+    if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
+        return 0
+    tma = task.tma_store and tile.whole_panels
+    room = machine.shared_per_block - (tile.tma_bytes if tma else tile.slab_bytes)
+    rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
+    useful = rounds * task.slices
+    best = 0
+    for count in menu.stages:
+        if count * tile.stage_bytes > room:
+            break
+        best = count
+        if count >= useful:
+            break
+    return best
+
+
+def _raster(
+    task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaMenu
+) -> tuple[float, int]:
+    """(bytes of A and B from device memory, raster group), a cluster's tiles taken as one."""
+    machine = task.machine
+    cluster = cluster_m * cluster_n
+    if cluster > 1:
+        machine = machine._replace(sms=machine.sms // cluster)
+    tile_m, tile_n = tile.tile_m * cluster_m, tile.tile_n * cluster_n
+    return best_raster(task.problem, machine, tile_m, tile_n, 1, menu.raster_group)

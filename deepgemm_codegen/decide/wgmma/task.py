@@ -1,0 +1,68 @@
+"""A problem as the wgmma family sees it: what the spec fixes for every candidate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.predict import output_bytes
+from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.tma import store_of
+from deepgemm_codegen.decide.wgmma.tile import TILE_K, slab_columns
+from deepgemm_codegen.tma import PANEL_BYTES
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["Task", "task_of"]
+
+HEAT, HEAT_US = 0.303, 25.0
+"""How far power lowers the clock, and the microseconds of math that lower it half way.
+
+Measured on an H200: slices of 128x256 take 1.11 x the clocks of the datasheet's rate at
+1024-cubed, where little runs, and 1.45 x at 4096-cubed, where 640 to 700 TFLOP/s are sustained."""
+
+
+class Task(NamedTuple):
+    """What every candidate of one problem shares.
+
+    Attributes:
+        problem: in the plan's roles.
+        machine: where.
+        slices: slices of k.
+        heat: factor on clocks of math and of the L2, which power stretches in long products.
+        once: clocks in which device memory delivers A and B once.
+        out: clocks in which it takes D, and delivers C.
+        tma_store: whether TMA can write D, if the tile is whole panels.
+    """
+
+    problem: Problem
+    machine: Machine
+    slices: int
+    heat: float
+    once: float
+    out: float
+    tma_store: bool
+
+    def shared_bytes(self, tile_m: int, tile_n: int, consumers: int, stages: int) -> int:
+        """Dynamic shared memory of a block: ring, barriers, and D's tile or the slabs."""
+        store = tile_m * tile_n * 2
+        if not self.tma_store or tile_n * 2 % PANEL_BYTES:
+            store = consumers * 4 * 16 * slab_columns(tile_n) * 4
+        return stages * ((tile_m + tile_n) * PANEL_BYTES + 16) + store
+
+
+def task_of(spec: GemmSpec, problem: Problem, machine: Machine) -> Task:
+    """The task of a spec that no obstacle keeps from the family."""
+    flop = 2 * problem.m * problem.n * problem.k
+    math = flop / (machine.wgmma_rate * machine.sms)
+    return Task(
+        problem=problem,
+        machine=machine,
+        slices=-(-problem.k // TILE_K),
+        heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
+        once=compulsory_bytes(problem) / machine.dram_rate,
+        out=output_bytes(problem) / machine.dram_rate,
+        tma_store=store_of(spec, PANEL_BYTES // 2) == "tma",
+    )

@@ -1,0 +1,225 @@
+"""What each cell of shared memory remembers, and the checks against it.
+
+A cell remembers its last writer, and the last read since by each warp and each asynchronous agent;
+of several readers within one warp, only the last. Times and columns are those of :mod:`clocks`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from deepgemm_codegen.emulator.clocks import ALWAYS, Clocks
+from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Agent, split_id
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.emulator.findings import Collector
+    from deepgemm_codegen.emulator.shared import SharedMemory
+
+__all__ = ["BARRIER", "COPYING", "FLIGHT_WRITE", "LANE_MASK", "TWO_WRITES", "Known", "Shadow"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LANE_MASK = (1 << SITE_SHIFT) - 1
+# Times of cells that no clock reaches.
+_UNWRITTEN = ALWAYS
+COPYING = ALWAYS - 1  # a cp.async not waited for
+BARRIER = ALWAYS - 2  # holds an mbarrier
+
+TWO_WRITES = ("race", "two writes with no order between them")
+_UNINITIALISED = ("uninitialised-read", "shared bytes that nobody wrote")
+_FLIGHT_READ = ("in-flight-read", "shared bytes of an asynchronous copy that is not complete")
+_UNWAITED = (
+    "in-flight-read",
+    "shared bytes of an asynchronous copy whose completion this thread has not waited for",
+)
+_READ_RACE = ("race", "read of bytes that another thread wrote, with no order between")
+FLIGHT_WRITE = ("in-flight-write", "write to shared bytes of an asynchronous copy in flight")
+_WRITE_RACE = ("race", "write to bytes that another thread wrote, with no order between")
+_OVERWRITE_RACE = ("race", "write to bytes that another thread read, with no order between")
+_OVERTAKE = (
+    "in-flight-write",
+    "write to shared bytes that an asynchronous operation may still be reading",
+)
+_NO_FENCE = (
+    "missing-fence",
+    "an asynchronous access to shared bytes that a thread wrote with no fence.proxy.async after",
+)
+_OPAQUE = ("barrier-access", "an access to the bytes of an mbarrier")
+
+
+class Known(NamedTuple):
+    """What an access may rely on: by lane of the access, or one vector for all of it."""
+
+    known: Array
+    lanes: Array | None
+
+    def of(self, columns: Array, which: Array) -> Array:
+        """Time of each column as known to the access number ``which``."""
+        if self.lanes is None:
+            return self.known[columns]
+        result: Array = self.known[self.lanes[which], columns]
+        return result
+
+
+class Shadow:
+    """The cells of one batch.
+
+    Args:
+        shared: the memory of the batch.
+        cell: bytes of a cell.
+        blocks, lanes: of the batch.
+        collector: where findings go.
+
+    Attributes:
+        clocks: who knows what.
+        phases: phases completed, by column of an mbarrier.
+    """
+
+    def __init__(
+        self, shared: SharedMemory, cell: int, blocks: int, lanes: int, collector: Collector
+    ) -> None:
+        self.shift = cell.bit_length() - 1
+        self.stride = shared.stride
+        self.collector = collector
+        self.clocks = Clocks(lanes)
+        self.phases: dict[int, int] = {}
+        cells = blocks * shared.stride >> self.shift
+        self.time = np.full(cells, _UNWRITTEN, np.int32)
+        self.by = np.full(cells, -1, np.int32)
+        self.ids = np.zeros(cells, np.int64)
+        # Rows: warps, then agents in order of appearance; zeros cost nothing until touched.
+        self.rows = lanes // 32
+        room = self.rows + self.rows // 4 + 8 * blocks
+        self.read_time = np.zeros((room, cells), np.int32)
+        self.read_ids = np.zeros((room, cells), np.int64)
+        self.row_column = np.full(room, -1, np.int32)
+        self.agents: dict[Agent, tuple[int, int]] = {}
+
+    def agent(self, agent: Agent) -> tuple[int, int]:
+        """Row and column of an agent."""
+        found = self.agents.get(agent)
+        if found is None:
+            found = (self.rows, self.clocks.column())
+            self.agents[agent] = found
+            if self.rows == self.row_column.size:
+                more = self.rows // 2
+                self.read_time = np.pad(self.read_time, ((0, more), (0, 0)))
+                self.read_ids = np.pad(self.read_ids, ((0, more), (0, 0)))
+                self.row_column = np.pad(self.row_column, (0, more), constant_values=-1)
+            self.row_column[self.rows] = found[1]
+            self.rows += 1
+        return found
+
+    def cells(self, access: Access) -> tuple[Array, Array, int]:
+        """Cells and identities of accesses, and the cells of each."""
+        cells = access.address >> self.shift
+        per = access.width >> self.shift
+        if per <= 1:
+            return cells, access.ids, 1
+        wide = (cells[:, None] + np.arange(per)).reshape(-1)
+        return wide, np.repeat(access.ids, per), per
+
+    def chunks(self, address: Array) -> Array:
+        """Cells of 16-byte chunks."""
+        per = 16 >> self.shift
+        cells = address >> self.shift
+        return cells if per <= 1 else (cells[:, None] + np.arange(per)).reshape(-1)
+
+    def become(self, cells: Array, ids: Array, time: int, by: Array | int) -> None:
+        """The cells' last write is this one; the reads before it no longer matter."""
+        self.time[cells] = time
+        self.by[cells] = by
+        self.ids[cells] = ids
+        self.read_time[: self.rows, cells] = 0
+
+    def after_writes(self, cells: Array, ids: Array, known: Known, *, read: bool) -> Array | None:
+        """Check that the last writes are known; returns the cells that hold no data (bool)."""
+        times, by = self.time[cells], self.by[cells]
+        late = np.flatnonzero(known.of(by, np.arange(cells.size)) < times)
+        if not late.size:
+            return None
+        times, by = times[late], by[late]
+        others = self.ids[cells[late]]
+        never, opaque, copying = times == _UNWRITTEN, times == BARRIER, times == COPYING
+        agent = (by >= self.clocks.lanes) & ~never & ~opaque & ~copying
+        flight = copying | (agent & (times > self._completed(by)))
+        bad = never | flight
+        if never.any() and read:
+            self.report(_UNINITIALISED, cells, ids, late[never])
+        for which, on_read, on_write in (
+            (opaque, _OPAQUE, _OPAQUE),
+            (flight, _FLIGHT_READ, FLIGHT_WRITE),
+            (agent & ~flight, _UNWAITED, FLIGHT_WRITE),
+            (~(bad | opaque | agent), _READ_RACE, _WRITE_RACE),
+        ):
+            if which.any():
+                self.report(on_read if read else on_write, cells, ids, late[which], others[which])
+        bad = bad | agent
+        if not bad.any():
+            return None
+        poison = np.zeros(cells.size, bool)
+        poison[late[bad]] = True
+        return poison
+
+    def read(self, rows: Array | int, cells: Array, time: int, ids: Array) -> None:
+        """Remember reads."""
+        self.read_time[rows, cells] = time
+        self.read_ids[rows, cells] = ids
+
+    def _completed(self, columns: Array) -> Array:
+        """Phases that the mbarriers of some columns have completed."""
+        table = np.zeros(self.clocks.columns + 1, np.int32)
+        for column, phase in self.phases.items():
+            table[column] = phase
+        return table[np.maximum(columns, 0)]
+
+    def fenced(self, cells: Array, ids: Array, fenced: Array) -> None:
+        """Check that ordinary writes lie before a proxy fence."""
+        by = self.by[cells]
+        ordinary = np.flatnonzero((by >= 0) & (by < self.clocks.lanes))
+        if not ordinary.size:
+            return
+        late = ordinary[fenced[by[ordinary]] < self.time[cells[ordinary]]]
+        if late.size:
+            self.report(_NO_FENCE, cells, ids, late, self.ids[cells[late]])
+
+    def after_reads(self, cells: Array, ids: Array, known: Known) -> None:
+        """Check that the reads since the last write are known."""
+        times = self.read_time[: self.rows, cells]
+        if not times.any():
+            return
+        rows, which = np.nonzero(times)
+        others = self.read_ids[rows, cells[which]]
+        columns = self.row_column[rows]
+        agent = columns >= 0
+        columns = np.where(agent, columns, others & LANE_MASK)
+        late = known.of(columns, which) < times[rows, which]
+        for part, what in ((late & agent, _OVERTAKE), (late & ~agent, _OVERWRITE_RACE)):
+            if part.any():
+                self.report(what, cells, ids, which[part], others[part])
+
+    def report(
+        self,
+        what: tuple[str, str],
+        cells: Array,
+        ids: Array,
+        where: Array,
+        others: Array | None = None,
+    ) -> None:
+        """One finding for each pair of instructions among the accesses ``where``."""
+        sites = ids[where] >> SITE_SHIFT
+        keys = sites if others is None else (sites << SITE_SHIFT) | (others >> SITE_SHIFT)
+        _, firsts, counts = np.unique(keys, return_index=True, return_counts=True)
+        for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
+            index = int(where[first])
+            site, lane = split_id(int(ids[index]))
+            self.collector.add(
+                *what,
+                site,
+                lane,
+                other=None if others is None else split_id(int(others[first])),
+                address=int(cells[index] << self.shift) % self.stride,
+                count=int(count),
+            )

@@ -1,0 +1,101 @@
+"""Choices that the user makes in the tree's place: flags, YAML keys and environment alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["OVERRIDES", "OVERRIDE_WORDS", "Overrides", "override_value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Choices the user makes in the tree's place; None leaves a choice to the tree.
+
+    An override filters the candidates before anything else is decided, so that ``stages=8``
+    moves the tile to one that fits eight stages. The field names are the plan's own; `family` is
+    a word, the others are numbers.
+    """
+
+    family: str | None = None
+    tile_m: int | None = None
+    tile_n: int | None = None
+    tile_k: int | None = None
+    warps_m: int | None = None
+    warps_n: int | None = None
+    stages: int | None = None
+    min_blocks: int | None = None
+    raster_group: int | None = None
+    consumers: int | None = None
+    cluster_m: int | None = None
+    cluster_n: int | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, str | int]) -> Overrides:
+        """Overrides from what people write.
+
+        Raises:
+            InputError: as `override_value`.
+        """
+        chosen: dict[str, Any] = {key: override_value(key, text) for key, text in values.items()}
+        return cls(**chosen)
+
+    def items(self) -> list[tuple[str, int | str]]:
+        """The overrides that are set, in field order."""
+        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return [(name, value) for name, value in pairs if value is not None]
+
+    def numbers(self) -> dict[str, int]:
+        """Those of them that are numbers, by name."""
+        return {name: value for name, value in self.items() if isinstance(value, int)}
+
+
+OVERRIDES: dict[str, str] = {
+    "family": "kernel family: mma_sync, or wgmma (sm_90a)",
+    "tile_m": "rows of D that a block computes",
+    "tile_n": "columns of D that a block computes",
+    "tile_k": "elements of k that one pipeline stage holds",
+    "warps_m": "warps of a block along m",
+    "warps_n": "warps of a block along n",
+    "stages": "pipeline stages in shared memory (prefetch depth + 1)",
+    "min_blocks": "resident blocks a multiprocessor that the register cap allows for",
+    "raster_group": "tile rows that consecutive blocks walk before the next columns",
+    "consumers": "warpgroups that multiply, beside the one that copies (wgmma)",
+    "cluster_m": "blocks of a cluster along m, which share B's tiles: 1 or 2 (wgmma)",
+    "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
+}
+"""Help text of every override, in the order flags and docs show them."""
+
+OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {"family": ("mma_sync", "wgmma")}
+"""The words that an override takes, where it takes no number."""
+
+
+def override_value(name: str, text: str | int, shown: str = "") -> int | str:
+    """The value of an override, checked.
+
+    Args:
+        name: a key of `OVERRIDES`.
+        text: what was given.
+        shown: the name that an error gives it, if another.
+
+    Raises:
+        InputError: no whole number, out of range, or none of the override's words.
+    """
+    shown = shown or name
+    words = OVERRIDE_WORDS.get(name)
+    if words is None:
+        number = whole_number(text, shown)
+        check_range(number, shown, 1, MAX_DIMENSION)
+        return number
+    word = str(text).strip()
+    if word not in words:
+        raise InputError(
+            f"{shown} = {text}: unknown; give {' or '.join(words)}{nearest(word, list(words))}"
+        )
+    return word

@@ -1,0 +1,438 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepgemm_codegen.emulator import (
+    Checks,
+    GlobalBuffer,
+    Kernel,
+    Launch,
+    LaunchError,
+    TensorMap,
+    UnsupportedError,
+    parse,
+    run,
+)
+from tests.emulator.warpgroup import execute, kinds, module, output
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Thread 0 loads a box to offset 0 and announces BYTES; all wait, and copy shared memory out.
+# %d0 is the map, %d1 the output of WORDS words; the coordinates are X and Y.
+LOAD = """
+mov.u32 %r4, shared;
+setp.ne.u32 %p1, %r0, 0;
+@%p1 bra made;
+mbarrier.init.shared::cta.b64 [%r4+32768], 1;
+fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+32768], BYTES;
+mov.u32 %r5, X;
+mov.u32 %r6, Y;
+add.u32 %r7, %r4, 32768;
+cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+    [%r4], [%d0, {%r5, %r6}], [%r7];
+made:
+bar.sync 0;
+wait:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4+32768], 0;
+@!%p2 bra wait;
+mov.u32 %r8, %r0;
+copy:
+setp.ge.u32 %p3, %r8, WORDS;
+@%p3 bra done;
+shl.b32 %r9, %r8, 2;
+add.u32 %r10, %r4, %r9;
+ld.shared.u32 %r11, [%r10];
+mad.wide.u32 %d9, %r8, 4, %d1;
+st.global.u32 [%d9], %r11;
+add.u32 %r8, %r8, 32;
+bra copy;
+done:
+"""
+
+
+def text(body: str, box_bytes: int, x: int, y: int) -> str:
+    for name, value in (("BYTES", box_bytes), ("X", x), ("Y", y), ("WORDS", box_bytes // 4)):
+        body = body.replace(f", {name};", f", {value};")
+    return body
+
+
+def matrix(rows: int, columns: int, pitch: int, dtype: Any) -> tuple[Array, Array]:
+    """A matrix of distinct values in rows of ``pitch`` elements, and its storage."""
+    stored = np.arange(rows * pitch).astype(np.uint64).reshape(rows, pitch).astype(dtype)
+    return stored[:, :columns], stored
+
+
+def expected(source: Array, box: tuple[int, int], x: int, y: int) -> Array:
+    """The box, zeros where out of bounds."""
+    result = np.zeros((box[1], box[0]), source.dtype)
+    for j in range(box[1]):
+        for i in range(box[0]):
+            if 0 <= y + j < source.shape[0] and 0 <= x + i < source.shape[1]:
+                result[j, i] = source[y + j, x + i]
+    return result
+
+
+def unswizzled(raw: Array, width: int, row_bytes: int) -> Array:
+    """Rows of a box from shared memory at a multiple of 1024; the rule written out by bits."""
+    if not width:
+        return raw
+    result = np.empty_like(raw)
+    for address in range(raw.size):
+        bits = {128: 7, 64: 3, 32: 1}[width]
+        result[address] = raw[address ^ (((address >> 7) & bits) << 4)]
+    assert row_bytes == width
+    return result
+
+
+@pytest.mark.parametrize(
+    ("dtype", "box", "swizzle"),
+    [
+        (np.uint16, (64, 32), 128),
+        (np.uint16, (32, 16), 64),
+        (np.uint16, (16, 64), 32),
+        (np.uint16, (24, 10), 0),
+        (np.uint32, (32, 8), 128),
+        (np.uint8, (128, 8), 128),
+        (np.uint64, (16, 9), 128),
+        (np.uint16, (256, 3), 0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("x", "y"), [(0, 0), (64, 3), (-8, -2), (72, 30), (61, 0), (-1000, 0), (3, 5), (0, 100)]
+)
+def test_a_load_brings_the_box_swizzled_with_zeros_out_of_bounds(
+    dtype: Any, box: tuple[int, int], swizzle: int, x: int, y: int
+) -> None:
+    size = np.dtype(dtype).itemsize
+    source, stored = matrix(40, 101, 112, dtype)
+    tensor = TensorMap(GlobalBuffer("a", stored), size, (101, 40), (112 * size,), box, swizzle)
+    total = box[0] * box[1] * size
+    out, buffer = output(total // 4)
+    report = execute(text(LOAD, total, x, y), [tensor, buffer], shared=32776)
+    assert report.findings == (), str(report)
+    raw = unswizzled(out.view(np.uint8), swizzle, box[0] * size)
+    np.testing.assert_array_equal(
+        raw.view(dtype).reshape(box[1], box[0]), expected(source, box, x, y)
+    )
+
+
+def test_chunk_c_of_row_r_lands_at_c_xor_r() -> None:
+    # As seen on an H200.
+    _, stored = matrix(8, 64, 64, np.uint16)
+    tensor = TensorMap(GlobalBuffer("a", stored), 2, (64, 8), (128,), (64, 8), 128)
+    out, buffer = output(256)
+    assert execute(text(LOAD, 1024, 0, 0), [tensor, buffer], shared=32776).findings == ()
+    chunks = out.view(np.uint16).reshape(8, 8, 8)[:, :, 0]
+    for r in range(8):
+        for c in range(8):
+            assert chunks[r, c ^ r] == stored[r, 8 * c]
+
+
+def _plain() -> tuple[TensorMap, Any]:
+    _, stored = matrix(32, 64, 64, np.uint16)
+    tensor = TensorMap(GlobalBuffer("a", stored), 2, (64, 32), (128,), (64, 32), 128)
+    return tensor, output(1024)[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        # Bytes announced: too few (the rest is never asked for), too many, none.
+        (", BYTES;", ", 4080;", ["deadlock"]),
+        (", BYTES;", ", 4112;", ["deadlock"]),
+        (
+            "expect_tx.shared::cta.b64 _, [%r4+32768], BYTES",
+            "shared::cta.b64 _, [%r4+32768]",
+            ["in-flight-read", "transaction-count", "exit-in-flight"],
+        ),
+        ("@!%p2 bra wait;", "", ["in-flight-read", "exit-in-flight"]),
+        ("fence.mbarrier_init.release.cluster;", "", ["missing-fence"]),
+        ("fence.mbarrier_init.release.cluster;", "fence.proxy.async;", []),
+        ("bulk.tensor.2d.shared::cluster", "bulk.tensor.2d.shared::cta", []),
+        ("  [%r4]", "  [%r4+64]", ["misaligned", "deadlock"]),
+        ("  [%r4]", "  [%r4+30720]", ["out-of-bounds-access", "deadlock"]),
+        ("[%d0, {", "[%d1, {", ["bad-descriptor", "deadlock"]),
+        ("[%r7];", "[%r7+8];", ["no-mbarrier", "deadlock"]),
+        # A write of one's own to the place before: fenced, and not.
+        (
+            "mov.u32 %r5, X;",
+            "st.shared.u32 [%r4], %r4;\nfence.proxy.async.shared::cta;\nmov.u32 %r5, X;",
+            [],
+        ),
+        ("mov.u32 %r5, X;", "st.shared.u32 [%r4], %r4;\nmov.u32 %r5, X;", ["missing-fence"]),
+        ("mov.u32 %r5, X;", "ld.shared.u32 %r12, [%r4];\nmov.u32 %r5, X;", ["uninitialised-read"]),
+        # Somebody else's write before, with no order.
+        (
+            "bar.sync 0;",
+            "st.shared.u32 [%r4], %r4;\nbar.sync 0;",
+            ["race", "in-flight-write", "in-flight-read"],
+        ),
+    ],
+)
+def test_faults_of_a_load(old: str, new: str, found: list[str]) -> None:
+    tensor, buffer = _plain()
+    assert old in LOAD
+    body = text(LOAD.replace(old, new), 4096, 0, 0)
+    report = execute(body, [tensor, buffer], shared=32776)
+    assert set(kinds(report)) == set(found) or (
+        "race" in found and set(kinds(report)) & set(found)
+    ), str(report)
+
+
+def test_a_second_load_must_wait_for_those_who_read_the_first() -> None:
+    tensor, buffer = _plain()
+    again = """
+setp.ne.u32 %p4, %r0, 0;
+@%p4 bra over;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+32768], 4096;
+cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+    [%r4], [%d0, {%r5, %r6}], [%r7];
+over:
+again:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4+32768], 1;
+@!%p2 bra again;
+"""
+    body = text(LOAD, 4096, 0, 0)
+    report = execute(body + again, [tensor, buffer], shared=32776)
+    assert kinds(report) == ["race"]
+    assert "write to bytes that another thread read" in report.findings[0].message
+    report = execute(body + "bar.sync 0;" + again, [tensor, buffer], shared=32776)
+    assert report.findings == (), str(report)
+
+
+def test_a_map_that_reaches_past_its_buffer() -> None:
+    _, stored = matrix(32, 64, 64, np.uint16)
+    tensor = TensorMap(GlobalBuffer("a", stored), 2, (64, 33), (128,), (64, 32), 128)
+    report = execute(text(LOAD, 4096, 0, 1), [tensor, output(1024)[1]], shared=32776)
+    assert kinds(report) == ["out-of-bounds-read"]
+
+
+# Each thread writes its number to the words that it is congruent to; thread 0 stores the box.
+STORE = """
+mov.u32 %r4, shared;
+mov.u32 %r8, %r0;
+fill:
+setp.ge.u32 %p3, %r8, WORDS;
+@%p3 bra filled;
+shl.b32 %r9, %r8, 2;
+add.u32 %r10, %r4, %r9;
+st.shared.u32 [%r10], %r8;
+add.u32 %r8, %r8, 32;
+bra fill;
+filled:
+fence.proxy.async.shared::cta;
+bar.sync 0;
+setp.ne.u32 %p1, %r0, 0;
+@%p1 bra done;
+mov.u32 %r5, X;
+mov.u32 %r6, Y;
+cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%d0, {%r5, %r6}], [%r4];
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+st.shared.u32 [%r4], %r5;
+cp.async.bulk.wait_group 0;
+done:
+"""
+
+
+@pytest.mark.parametrize(("box", "swizzle"), [((64, 32), 128), ((16, 8), 32), ((24, 10), 0)])
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (64, 30), (-5, -3), (61, 0), (2000, 0)])
+def test_a_store_writes_the_box_cut_to_the_bounds(
+    box: tuple[int, int], swizzle: int, x: int, y: int
+) -> None:
+    d = np.full((40, 112), 0xEEEE, np.uint16)
+    tensor = TensorMap(GlobalBuffer("d", d, writable=True), 2, (101, 40), (224,), box, swizzle)
+    total = box[0] * box[1] * 2
+    report = execute(text(STORE, total, x, y), [tensor], shared=8192)
+    assert report.findings == (), str(report)
+    words = np.arange(total // 4, dtype=np.uint32).view(np.uint8)
+    tile = unswizzled(words, swizzle, box[0] * 2).view(np.uint16).reshape(box[1], box[0])
+    want = np.full_like(d, 0xEEEE)
+    for j in range(box[1]):
+        for i in range(box[0]):
+            if 0 <= y + j < 40 and 0 <= x + i < 101:
+                want[y + j, x + i] = tile[j, i]
+    np.testing.assert_array_equal(d, want)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("fence.proxy.async.shared::cta;", "", ["missing-fence"]),
+        # The fence of the thread that stores says nothing of what others wrote.
+        (
+            "fence.proxy.async.shared::cta;\nbar.sync 0;",
+            "bar.sync 0;\nfence.proxy.async.shared::cta;",
+            ["missing-fence"],
+        ),
+        ("bar.sync 0;", "", ["race", "missing-fence"]),
+        ("cp.async.bulk.wait_group.read 0;", "", ["in-flight-write"]),
+        (
+            "cp.async.bulk.wait_group.read 0;",
+            "cp.async.bulk.wait_group.read 1;",
+            ["in-flight-write"],
+        ),
+        ("cp.async.bulk.commit_group;", "", ["in-flight-write", "exit-in-flight"]),
+        (
+            STORE[STORE.index("cp.async.bulk.wait") : STORE.index("done:")],
+            "",
+            ["exit-in-flight"],
+        ),
+        ("setp.ge.u32 %p3, %r8, WORDS;", "setp.ge.u32 %p3, %r8, 64;", ["uninitialised-read"]),
+        ("], [%r4];", "], [%r4+16];", ["misaligned"]),
+    ],
+)
+def test_faults_of_a_store(old: str, new: str, found: list[str]) -> None:
+    d = np.zeros((40, 112), np.uint16)
+    tensor = TensorMap(GlobalBuffer("d", d, writable=True), 2, (101, 40), (224,), (64, 32), 128)
+    assert old in STORE
+    report = execute(text(STORE.replace(old, new), 4096, 0, 0), [tensor], shared=8192)
+    assert set(kinds(report)) == set(found), str(report)
+
+
+def test_a_store_to_a_buffer_that_is_not_writable() -> None:
+    d = np.zeros((40, 112), np.uint16)
+    tensor = TensorMap(GlobalBuffer("d", d), 2, (101, 40), (224,), (64, 32), 128)
+    report = execute(text(STORE, 4096, 0, 0), [tensor], shared=8192)
+    assert kinds(report) == ["read-only-write"]
+    assert not d.any()
+
+
+# Block 0 of a cluster of two loads a box for both, and waits; so does block 1.
+MULTICAST = """
+mov.u32 %r4, shared;
+mov.u32 %r12, %cluster_ctarank;
+setp.ne.u32 %p1, %r0, 0;
+@%p1 bra made;
+mbarrier.init.shared::cta.b64 [%r4+32768], 1;
+fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+32768], 4096;
+made:
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+setp.ne.u32 %p2, %r12, 0;
+or.pred %p2, %p1, %p2;
+@%p2 bra wait;
+mov.u32 %r5, 0;
+add.u32 %r7, %r4, 32768;
+mov.u16 %h1, 3;
+cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+    [%r4], [%d0, {%r5, %r5}], [%r7], %h1;
+wait:
+mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4+32768], 0;
+@!%p3 bra wait;
+shl.b32 %r9, %r0, 2;
+add.u32 %r10, %r4, %r9;
+ld.shared.u32 %r11, [%r10];
+shl.b32 %r13, %r12, 7;
+add.u32 %r13, %r13, %r9;
+cvt.u64.u32 %d9, %r13;
+add.u64 %d9, %d9, %d1;
+st.global.u32 [%d9], %r11;
+"""
+
+
+def test_multicast_brings_the_box_to_both_blocks() -> None:
+    tensor, _ = _plain()
+    out, buffer = output(64)
+    report = execute(MULTICAST, [tensor, buffer], shared=32776, cluster=2, blocks=4)
+    assert report.findings == (), str(report)
+    np.testing.assert_array_equal(out[:32], np.arange(64).astype(np.uint16).view(np.uint32))
+    np.testing.assert_array_equal(out[32:], out[:32])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", "bar.sync 0;", {"race"}),
+        ("barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.relaxed.aligned;", {"race"}),
+        ("mov.u16 %h1, 3;", "mov.u16 %h1, 1;", {"deadlock"}),
+        ("mov.u16 %h1, 3;", "mov.u16 %h1, 7;", {"bad-rank"}),
+        ("mov.u16 %h1, 3;", "mov.u16 %h1, 0;", {"bad-rank", "deadlock"}),
+        ("setp.ne.u32 %p2, %r12, 0;", "setp.eq.u32 %p2, %r12, 2;", {"in-flight-write"}),
+    ],
+)
+def test_faults_of_multicast(old: str, new: str, found: set[str]) -> None:
+    tensor, _ = _plain()
+    assert old in MULTICAST
+    report = execute(
+        MULTICAST.replace(old, new), [tensor, output(64)[1]], shared=32776, cluster=2, blocks=2
+    )
+    assert found <= set(kinds(report)), str(report)
+
+
+def test_copies_run_unchecked_too() -> None:
+    tensor, _ = _plain()
+    out, buffer = output(64)
+    report = execute(
+        MULTICAST, [tensor, buffer], shared=32776, cluster=2, blocks=2, checks=Checks(races=False)
+    )
+    assert report.findings == ()
+    assert out[1] == (3 << 16) + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"element_bytes": 3}, "elements of 3 bytes"),
+        ({"sizes": (0, 4)}, r"sizes \(0, 4\)"),
+        ({"strides_bytes": (130,)}, "a row stride of 130 bytes"),
+        ({"box": (64, 257)}, r"a box of \(64, 257\)"),
+        ({"box": (4, 4)}, "a box row of 8 bytes, no multiple of 16"),
+        ({"box": (128, 4)}, "a box row of 256 bytes, wider than the swizzle's 128"),
+        ({"swizzle_bytes": 16}, "a swizzle of 16 bytes"),
+    ],
+)
+def test_maps_that_the_driver_would_refuse(change: dict[str, Any], message: str) -> None:
+    fields: dict[str, Any] = {
+        "buffer": GlobalBuffer("a", np.zeros(4096, np.uint16)),
+        "element_bytes": 2,
+        "sizes": (64, 32),
+        "strides_bytes": (128,),
+        "box": (64, 32),
+        "swizzle_bytes": 128,
+    }
+    TensorMap(**fields)
+    with pytest.raises(LaunchError, match=message):
+        TensorMap(**(fields | change))
+
+
+def test_a_map_needs_its_parameter_and_an_aligned_matrix() -> None:
+    tensor, buffer = _plain()
+    kernel = Kernel(parse(module(LOAD_NOTHING, [buffer])), "k")
+    with pytest.raises(LaunchError, match="is no tensor map of 128 bytes"):
+        run(kernel, Launch((1, 1, 1), (32, 1, 1), 0, [tensor]))
+    odd = GlobalBuffer("a", np.zeros(4096, np.uint16), misalign=2)
+    tensor = TensorMap(odd, 2, (64, 32), (128,), (64, 32), 128)
+    with pytest.raises(LaunchError, match="buffer 'a' starts at no multiple of 16"):
+        execute("", [tensor])
+    # A pointer into the buffer may mend that.
+    execute("", [TensorMap(odd.at(14), 2, (64, 32), (128,), (64, 32), 128)])
+
+
+LOAD_NOTHING = "mov.u32 %r3, 0;"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        ("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r4], [%d0], 16, [%r4];",
+         "only two-dimensional tensor copies"),
+        ("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%d0, {%r5, %r5, %r5}], [%r4];",
+         "only two-dimensional tensor copies"),
+        (("cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+         "[%r4], [%d0, {%r5, %r5}], [%r7];"), "unsupported modifier"),
+        ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%d0, {%r5}], [%r4];",
+         "two coordinates were expected"),
+        ("cp.async.bulk.wait_group %r5;", "unsupported modifier"),
+        (("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group "
+         "[%d0, {%r5, %r5}], [%r4];"), "only two-dimensional tensor copies"),
+    ],
+)  # fmt: skip
+def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        Kernel(parse(module(instruction, [])), "k")

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deepgemm_codegen.emulator import Kernel, UnsupportedError, parse
+from tests.emulator.warpgroup import execute, kinds, module, output
+
+# The barrier lies at offset 1024; thread 0 makes it, expecting %s arrivals.
+INIT = """
+setp.ne.u32 %p1, %r0, 0;
+mov.u32 %r3, COUNT;
+@%p1 bra made;
+mbarrier.init.shared::cta.b64 [shared+1024], %r3;
+made:
+bar.sync 0;
+mov.u32 %r4, shared;
+"""
+
+
+def init(count: int) -> str:
+    return INIT.replace("COUNT", str(count))
+
+
+def both(first: int) -> str:
+    """Both parities tested, into two bits of ``%r<first>``."""
+    return (
+        "\n".join(
+            f"mbarrier.test_wait.parity.shared::cta.b64 %p{2 + i}, [%r4+1024], {i};\n"
+            f"selp.u32 %r{first + 1 + i}, {1 << i}, 0, %p{2 + i};"
+            for i in range(2)
+        )
+        + f"\nor.b32 %r{first}, %r{first + 1}, %r{first + 2};\n"
+    )
+
+
+STORE = "mad.wide.u32 %d9, %r0, 4, %d0;\nst.global.u32 [%d9], {};\n"
+
+
+def test_a_fresh_barrier_passes_parity_1_and_phases_alternate() -> None:
+    # One thread: it arrives twice a phase.
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [%r4+1024];\n"
+    body = init(2) + "mov.u32 %r20, 0;\n"
+    for step in range(6):
+        body += both(10) + f"shl.b32 %r10, %r10, {4 * step};\nor.b32 %r20, %r20, %r10;\n" + arrive
+    out, buffer = output(1)
+    report = execute(body + STORE.format("%r20"), [buffer], threads=1)
+    assert report.findings == (), str(report)
+    # Bit p says that parity p passes: first 1, after one phase 0, after two 1 again.
+    assert [int(out[0]) >> (4 * i) & 3 for i in range(6)] == [2, 2, 1, 1, 2, 2]
+
+
+def test_arrivals_with_a_count_and_tokens() -> None:
+    body = (
+        init(5)
+        + """
+mbarrier.arrive.shared::cta.b64 %d5, [%r4+1024], 3;
+mbarrier.test_wait.shared::cta.b64 %p2, [%r4+1024], %d5;
+mbarrier.arrive.release.cta.shared::cta.b64 _, [%r4+1024], 2;
+mbarrier.try_wait.shared::cta.b64 %p3, [%r4+1024], %d5;
+selp.u32 %r10, 1, 0, %p2;
+selp.u32 %r11, 2, 0, %p3;
+or.b32 %r10, %r10, %r11;
+"""
+    )
+    out, buffer = output(1)
+    report = execute(body + STORE.format("%r10"), [buffer], threads=1)
+    assert report.findings == ()
+    assert out[0] == 2
+
+
+# Warp 1 writes a word a lane and arrives; warp 0 waits and reads.
+PASS = """
+mov.u32 %r8, 128;
+mad.lo.u32 %r5, %r1, 4, %r4;
+setp.eq.u32 %p4, %r2, 0;
+@%p4 bra reader;
+add.u32 %r6, %r1, 100;
+st.shared.u32 [%r5], %r6;
+mbarrier.arrive.shared::cta.b64 _, [%r4+1024];
+bra done;
+reader:
+mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r4+1024], 0;
+@!%p5 bra reader;
+ld.shared.u32 %r7, [%r5];
+mad.wide.u32 %d9, %r1, 4, %d0;
+st.global.u32 [%d9], %r7;
+done:
+"""
+
+
+def test_a_phase_orders_what_came_before_the_arrivals() -> None:
+    out, buffer = output(32)
+    report = execute(init(32) + PASS, [buffer], threads=64)
+    assert report.findings == (), str(report)
+    np.testing.assert_array_equal(out, np.arange(32) + 100)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        # Nobody obeys the barrier's answer, or looks at it.
+        ("@!%p5 bra reader;", "", "race"),
+        (
+            "mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r4+1024], 0;",
+            "setp.eq.u32 %p5, 0, 0;",
+            "race",
+        ),
+        # The phase that is waited for is the one before the first, or the one after: which one is
+        # a matter of time.
+        ("[%r4+1024], 0;\n@!%p5", "[%r4+1024], 1;\n@!%p5", "deadlock"),
+        # The arrival comes before the write.
+        (
+            "st.shared.u32 [%r5], %r6;\nmbarrier.arrive.shared::cta.b64 _, [%r4+1024];",
+            "mbarrier.arrive.shared::cta.b64 _, [%r4+1024];\nst.shared.u32 [%r5], %r6;",
+            "race",
+        ),
+    ],
+)
+def test_without_that_order_a_read_is_a_race(old: str, new: str, found: str) -> None:
+    assert old in PASS
+    _, buffer = output(32)
+    report = execute(init(32) + PASS.replace(old, new), [buffer], threads=64)
+    assert kinds(report) == [found], str(report)
+
+
+def test_a_barrier_that_expects_too_much_is_a_deadlock_that_names_the_warps() -> None:
+    _, buffer = output(32)
+    text = init(33) + PASS
+    report = execute(text, [buffer], threads=64)
+    (finding,) = report.findings
+    assert finding.kind == "deadlock"
+    source = module(text, [buffer])
+    line = source[: source.index("mbarrier.try_wait")].count("\n") + 1
+    assert (
+        f"warp 0 of block (0, 0, 0) at PTX line {line} for parity 0 of the mbarrier at offset "
+        "0x400 of block (0, 0, 0) (phase 0, 1 of 33 arrivals pending, 0 bytes to come)"
+    ) in finding.message
+    assert finding.count == 32
+
+
+def test_a_barrier_that_expects_too_little_lets_the_reader_go_early() -> None:
+    _, buffer = output(32)
+    report = execute(init(31) + PASS, [buffer], threads=64)
+    assert "race" in kinds(report)
+
+
+def test_a_wait_tried_once_and_given_up_goes_on() -> None:
+    body = (
+        init(1)
+        + """
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4+1024], 0;
+selp.u32 %r10, 1, 0, %p2;
+"""
+    )
+    out, buffer = output(1)
+    report = execute(body + STORE.format("%r10"), [buffer], threads=1)
+    assert report.findings == ()
+    assert out[0] == 0
+
+
+def test_bytes_announced_hold_the_phase() -> None:
+    body = init(1) + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+1024], 64;\n" + both(10)
+    out, buffer = output(1)
+    report = execute(body + STORE.format("%r10"), [buffer], threads=1)
+    assert out[0] == 2
+    assert kinds(report) == ["transaction-count"]
+    assert "0 of 1 arrivals pending, 64 bytes to come" in report.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            (
+                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+1024], 16;\n"
+                "mbarrier.arrive.shared::cta.b64 _, [%r4+1024];"
+            ),
+            ["over-arrival", "transaction-count"],
+        ),
+        ("mbarrier.arrive.shared::cta.b64 _, [%r4+1024], 2;", ["over-arrival"]),
+        ("mbarrier.arrive.shared::cta.b64 _, [%r4+1032];", ["no-mbarrier"]),
+        ("mbarrier.init.shared::cta.b64 [%r4+1028], 1;", ["misaligned"]),
+        ("mbarrier.init.shared::cta.b64 [%r4+8192], 1;", ["out-of-bounds-write"]),
+        ("mbarrier.init.shared::cta.b64 [%r4+1032], 0;", ["bad-size"]),
+        ("mbarrier.init.shared::cta.b64 [%r4+1024], 1;", ["barrier-access"]),
+        (
+            (
+                "mbarrier.inval.shared::cta.b64 [%r4+1024];\n"
+                "mbarrier.init.shared::cta.b64 [%r4+1024], 1;"
+            ),
+            [],
+        ),
+        ("ld.shared.u32 %r9, [%r4+1024];", ["barrier-access"]),
+        ("st.shared.u32 [%r4+1028], %r4;", ["barrier-access"]),
+    ],
+)
+def test_misuse(body: str, found: list[str]) -> None:
+    report = execute(init(1) + body, [], threads=1)
+    assert kinds(report) == found, str(report)
+
+
+def test_a_barrier_used_before_its_initialisation_is_known_is_a_race() -> None:
+    body = init(64).replace("bar.sync 0;", "") + "mbarrier.arrive.shared::cta.b64 _, [%r4+1024];"
+    report = execute(body, [], threads=64)
+    assert kinds(report) == ["race"]
+    assert "with no order after its initialisation" in report.findings[0].message
+    # A warp barrier is enough for the warp.
+    body = body.replace("mov.u32 %r4", "bar.warp.sync 0xffffffff;\nmov.u32 %r4")
+    assert execute(body.replace("COUNT", "32"), [], threads=32).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        ("mbarrier.arrive.noComplete.shared::cta.b64 _, [%r4], 1;", "unsupported modifier"),
+        ("mbarrier.arrive_drop.shared::cta.b64 _, [%r4];", "unknown instruction"),
+        ("mbarrier.arrive.b64 _, [%d0];", "generic addresses of mbarriers are not supported"),
+        ("mbarrier.init.shared::cluster.b64 [%r4], 1;", "only arrivals and announced bytes"),
+        ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4];", "another number of operands"),
+        ("cp.async.mbarrier.arrive.shared::cta.b64 [%r4];", "not implemented yet"),
+        ("fence.proxy.async.global;", "only fence.proxy.async of shared memory"),
+        ("fence.proxy.alias;", "only fence.proxy.async of shared memory"),
+        ("mapa.u64 %d1, %d2, %r3;", "only mapa.shared::cluster.u32 is supported"),
+        ("barrier.cluster.arrive.acquire;", "unsupported modifier"),
+        ("setmaxnreg.inc.sync.aligned.u32 100;", "a multiple of 8 from 24 to 256"),
+    ],
+)
+def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        Kernel(parse(module(instruction, [])), "k")
