@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,7 +45,7 @@ def _bench(
     console = take_console(values)
     if min_ratio is not None and against == "none":
         raise click.UsageError("--min-ratio compares with cuBLAS; it excludes --against none")
-    requests = requests_for(files, take_flags(values), os.environ, console)
+    requests = _once(requests_for(files, take_flags(values), os.environ, console), console)
     if plot is not None:
         from deepgemm_codegen.harness.bench_roofline import require_matplotlib  # noqa: PLC0415
 
@@ -57,6 +59,7 @@ def _bench(
 
     def finished(row: Row) -> None:
         progress.step()
+        console.detail(_line(row))
         if row.message:
             progress.done()
             place = f"{row.where}: " if row.where else ""
@@ -65,7 +68,7 @@ def _bench(
     report = run_bench(entries, device, against=against or "cublas", progress=finished)
     progress.done()
     code = _conclude(report, min_ratio, console)
-    _print(report, code, min_ratio, as_json=as_json)
+    _print(report, as_json, {"exit_code": code, "min_ratio": min_ratio, "seed": seed})
     if plot is not None:
         from deepgemm_codegen.harness.bench_roofline import draw, roofline  # noqa: PLC0415
 
@@ -96,14 +99,43 @@ def _conclude(report: Report, min_ratio: float | None, console: Console) -> int:
     return code
 
 
-def _print(report: Report, code: int, min_ratio: float | None, *, as_json: bool) -> None:
+def _once(requests: Sequence[Request], console: Console) -> list[Request]:
+    """Each spec once: a flag that overrides what a file sweeps makes some equal."""
+    first = {request.spec: request for request in reversed(requests)}
+    found = [request for request in requests if first[request.spec] is request]
+    if left := len(requests) - len(found):
+        console.note(f"{left} of {len(requests)} kernels are asked for twice under these flags")
+    return found
+
+
+def _line(row: Row) -> str:
+    """One finished kernel, for ``-v``: a long run is then not silent."""
+    if row.timing is None:
+        return f"{row.name}: {row.message}"
+    ratios = ", ".join(
+        f"{rival.name} {row.ratio(rival.name):.3f}" for rival in row.rivals if rival.timing
+    )
+    return f"{row.name}: {row.timing.median_us:.2f} us; {ratios or 'no rival'}"
+
+
+def _print(report: Report, as_json: bool, fields: dict[str, Any]) -> None:
     from deepgemm_codegen.harness import bench_table  # noqa: PLC0415
 
     if as_json:
-        fields = {"exit_code": code, "min_ratio": min_ratio}
         print_data(bench_table.as_json(report, **fields))
         return
-    print_data(bench_table.plain(report))
+    print_data(_coloured(report) or bench_table.plain(report))
+
+
+def _coloured(report: Report) -> str:
+    """The report for a terminal, by rich; empty where stdout is none, or too narrow, or no rich."""
+    if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        return ""
+    try:
+        from deepgemm_codegen.harness.bench_rich import render  # noqa: PLC0415  optional
+    except ImportError:
+        return ""
+    return render(report)
 
 
 def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Row]:
@@ -170,6 +202,15 @@ def _build(task: tuple[str, str, str]) -> Entry | Row | EnvironmentLackError:
     )
 
 
+def _a_number(
+    context: click.Context, parameter: click.Parameter, value: float | None
+) -> float | None:
+    """Refuses NaN, which passes every range."""
+    if value is not None and isnan(value):
+        raise click.BadParameter("nan is not in the range", context, parameter)
+    return value
+
+
 _SECTION = "Measure"
 
 COMMAND = Command(
@@ -186,6 +227,7 @@ COMMAND = Command(
         SectionedOption(
             ["--min-ratio"],
             type=click.FloatRange(0.01, 100.0),
+            callback=_a_number,
             metavar="RATIO",
             help="exit code 1 when a kernel's speed is less than so much of cuBLAS's, such as 0.95",
             section=_SECTION,

@@ -112,7 +112,7 @@ def pick_sample(problem: Problem, seed: int) -> tuple[Rows, ...]:
     m, n, batch = problem.m, problem.n, problem.spec.batch
     if not (m and n and batch):
         return ()
-    picks = sorted({m - 1, *chooser.sample(range(m), min(ROWS - 1, m))})
+    picks = sorted([*chooser.sample(range(m - 1), min(ROWS, m) - 1), m - 1])
     width = max(1, CELLS // max(problem.k, 1))
     return tuple(
         Rows(b, picks[0], m, start, min(start + width, n), tuple(picks))

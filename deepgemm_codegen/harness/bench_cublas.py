@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from deepgemm_codegen.errors import EnvironmentLackError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from deepgemm_codegen.harness.problem import Matrix, Problem
 
 __all__ = ["WORKSPACE_BYTES", "Call", "Cublas", "CublasLt", "Layout", "call_of", "load_library"]
@@ -126,12 +128,19 @@ def load_library(stem: str, major: int) -> ctypes.CDLL:
     """
     soname = f"lib{stem}.so.{major}"
     tried: list[str] = []
-    for path in (*_mapped(soname), *_found(stem, soname), soname):
+    for path in _candidates(stem, soname):
         try:
             return ctypes.CDLL(path)
         except OSError as error:
             tried.append(str(error))
     raise EnvironmentLackError(f"{soname} cannot be loaded ({'; '.join(tried)})")
+
+
+def _candidates(stem: str, soname: str) -> Iterator[str]:
+    """Where the library may be; each place is looked up only when the ones before had none."""
+    yield from _mapped(soname)
+    yield from _found(stem, soname)
+    yield soname
 
 
 def _mapped(soname: str) -> list[str]:

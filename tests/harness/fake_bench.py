@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Stream:
         self.cupy = cupy
         self.recording: list[Callable[[], None]] | None = None
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,215 @@
+"""One kernel on the GPU beside cuBLAS: its operand sets, and functions that launch each side.
+
+See `Loaded`; the operands are random, and every set of them lies in its own memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample, stray
+from deepgemm_codegen.harness.bench_cublas import call_of
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
+from deepgemm_codegen.harness.gpu import _arguments
+from deepgemm_codegen.harness.inputs import Normal
+from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deepgemm_codegen.harness.bench_data import Entry, Side
+    from deepgemm_codegen.harness.bench_gpu import CupyBench
+    from deepgemm_codegen.harness.problem import Matrix, Problem
+
+__all__ = ["LoadedKernel"]
+
+ALIGN = 256
+"""Bytes that every set of an operand starts at: what cudaMalloc gives."""
+
+_CHUNK = 1 << 24
+"""Elements of random data made at a time."""
+
+LT_REPLAYS = 3
+"""Short replays that choose among cublasLt's algorithms, before the best is timed like any side."""
+
+LT_WARM_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class _Sets:
+    """One operand's sets, one after the other.
+
+    Attributes:
+        matrix: the operand.
+        bits: all sets, from an aligned base on.
+        step: elements from set to set.
+    """
+
+    matrix: Matrix
+    bits: Any
+    step: int
+
+    @classmethod
+    def empty(cls, cupy: Any, matrix: Matrix, count: int) -> _Sets:
+        """Room for some sets, each aligned as cudaMalloc does, or better where that is promised."""
+        size, align = matrix.dtype.bytes, max(ALIGN, matrix.align)
+        step = -(-max(matrix.elements, 1) * size // align) * align // size
+        store = cupy.empty(step * count + align // size, bits_dtype(matrix.dtype))
+        first = -int(store.data.ptr) % align // size
+        return cls(matrix, store[first : first + step * count], step)
+
+    def at(self, index: int) -> _Pointer:
+        """The device address of a set."""
+        return _Pointer(int(self.bits.data.ptr) + index * self.step * self.matrix.dtype.bytes)
+
+    def first(self) -> Any:
+        """The first set as flat bits."""
+        return self.bits[: self.matrix.elements]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    """What `_arguments` asks of a buffer."""
+
+    pointer: int
+
+
+class LoadedKernel:
+    """See `Loaded`."""
+
+    def __init__(
+        self, bench: CupyBench, entry: Entry, problem: Problem, sets: int, against: str
+    ) -> None:
+        self._bench, self._problem, self._sets, self._against = bench, problem, sets, against
+        self._cupy = bench.cupy
+        self._body = entry.plan.body
+        self._function = bench.function(entry.cubin, entry.plan.name, self._body.shared_bytes)
+        self._grid = entry.plan.blocks.evaluate({**problem.sizes, "sms": bench.machine.sms})
+        self._operands = {
+            matrix.name: self._random(matrix, bench.seed + number)
+            for number, matrix in enumerate(problem.matrices)
+        }
+        self._arguments = [
+            _arguments(problem, {name: sets.at(i) for name, sets in self._operands.items()})  # type: ignore[misc]
+            for i in range(sets)
+        ]
+        self._sample = pick_sample(problem, bench.seed)
+
+    def _random(self, matrix: Matrix, seed: int) -> _Sets:
+        """Random sets of an operand; D holds poison until a kernel writes it."""
+        sets = _Sets.empty(self._cupy, matrix, self._sets)
+        if matrix.name == "d":
+            sets.bits[...] = poison(matrix.dtype)
+            return sets
+        values = Normal(seed)
+        for start in range(0, sets.bits.size, _CHUNK):
+            flat = self._cupy.arange(start, min(start + _CHUNK, sets.bits.size), dtype=np.int64)
+            made = values.at(0, 0, flat, self._cupy)
+            sets.bits[start : start + flat.size] = encode(made, matrix.dtype, self._cupy)
+        return sets
+
+    def kernel(self, index: int) -> None:
+        """See `Loaded`."""
+        self._function(
+            (self._grid, 1, 1),
+            (self._body.threads, 1, 1),
+            self._arguments[index],
+            shared_mem=self._body.shared_bytes,
+        )
+
+    def check(self) -> str:
+        """See `Loaded`."""
+        return self._checked(self.kernel, plain=False)
+
+    def _checked(self, side: Side, *, plain: bool) -> str:
+        """What is wrong with D's first set after one launch; empty when nothing is."""
+        d = self._operands["d"]
+        in_place = plain and self._problem.beta != 0.0 and "c" in self._operands
+        with self._bench.errors(), self._bench.stream:
+            if in_place:  # D is summed into: it must hold numbers
+                d.bits[...] = 0
+            else:
+                d.first()[...] = poison(d.matrix.dtype)
+            side(0)
+            self._bench.stream.synchronize()
+            bits = {name: sets.first() for name, sets in self._operands.items()}
+            sample = Sample(self._problem, bits, self._sample, self._cupy)
+            arch = self._bench.machine.arch
+            sums = self._bench.prefix_sums
+            if plain:
+                return stray(sample, sums)
+            return check_rows(sample, arch, sums)
+
+    def rivals(self) -> tuple[Rival, ...]:
+        """See `Loaded`."""
+        if self._against == "none":
+            return ()
+        return (self._cublas(), self._cublaslt())
+
+    def _cublas(self) -> Rival:
+        library = self._bench.cublas
+        if library is None:
+            return Rival(CUBLAS, None, dict(self._bench.machine.software)[CUBLAS])
+        call = call_of(self._problem)
+        pointers = self._pointers(call.first.name, call.second.name)
+
+        def side(index: int) -> None:
+            library.launch(call, *pointers[index])
+
+        return self._judged(Rival(CUBLAS, side, call.note))
+
+    def _pointers(self, first: str, second: str) -> list[tuple[int, int, int]]:
+        names = (first, second, "d")
+        return [
+            tuple(self._operands[name].at(i).pointer for name in names)  # type: ignore[misc]
+            for i in range(self._sets)
+        ]
+
+    def _judged(self, rival: Rival) -> Rival:
+        """The rival, unless it does not run or computes something else."""
+        try:
+            fault = self._checked(rival.side, plain=True)
+        except EnvironmentLackError as error:
+            return Rival(rival.name, None, str(error))
+        return Rival(rival.name, None, f"not timed: {fault}") if fault else rival
+
+    def _cublaslt(self) -> Rival:
+        library = self._bench.cublaslt
+        if library is None:
+            return Rival(CUBLASLT, None, dict(self._bench.machine.software)[CUBLASLT])
+        call = call_of(self._problem)
+        try:
+            prepared = library.prepare(call)
+        except EnvironmentLackError as error:
+            return Rival(CUBLASLT, None, str(error))
+        pointers = self._pointers(call.first.name, call.second.name)
+
+        def side_of(algorithm: int) -> Side:
+            def side(index: int) -> None:
+                prepared.launch(algorithm, *pointers[index])
+
+            return side
+
+        judged = [
+            (number, self._judged(Rival(CUBLASLT, side_of(number))))
+            for number in range(prepared.count)
+        ]
+        running = [(number, rival.side) for number, rival in judged if rival.side is not None]
+        if not running:
+            return Rival(CUBLASLT, None, judged[0][1].note if judged else "no algorithm")
+        launches = max(self._sets, LT_REPLAYS)
+        sides = [side for _, side in running]
+        taken = self._bench.time(
+            sides, self._sets, launches, replays=LT_REPLAYS, warm_seconds=LT_WARM_SECONDS
+        )
+        best = min(range(len(sides)), key=lambda i: sorted(taken[i])[LT_REPLAYS // 2])
+        note = f"heuristic {running[best][0] + 1} of {prepared.count}"
+        return Rival(CUBLASLT, sides[best], "; ".join(filter(None, (note, call.note))))
+
+    def time(self, sides: Sequence[Side], launches: int) -> list[list[float]]:
+        """See `Loaded`."""
+        return self._bench.time(sides, self._sets, launches)

@@ -1,0 +1,195 @@
+"""The GPU side of the benchmark on a cupy whose kernels run on the emulator."""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.harness import bench_ceilings, bench_gpu, bench_stats, gpu_oracle
+from deepgemm_codegen.harness.bench import run_bench
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Report
+from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
+from tests.harness.bench_support import entry_of
+from tests.harness.fake_bench import KERNEL_US, LIBRARY_US, FakeBenchCupy, gemm
+from tests.harness.support import compiled, plan_of, source_of
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.bench_cublas import Call
+
+FULL = "m=70 n=72 k=80 dtype_c=fp16 epilogue=bias,relu batch=2 lda=83 ldd=75 ldc=75"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No compiler for the helpers' kernels, no warming, small rotation, the sheet's ceilings."""
+    built = type("Built", (), {"cubin": b"oracle"})
+    monkeypatch.setattr(gpu_oracle, "build_cubin", lambda *_, **__: built)
+    monkeypatch.setattr(bench_gpu, "WARM_SECONDS", 0.0)
+    monkeypatch.setitem(CupyBench.time.__kwdefaults__, "warm_seconds", 0.0)  # type: ignore[arg-type]
+    monkeypatch.setattr(bench_stats, "ROTATE_BYTES", 1 << 17)
+    sheet = bench_ceilings.datasheet("sm_80", "A100", 108)
+    monkeypatch.setattr(CupyBench, "ceilings", lambda _: sheet)
+
+
+def device(text: str, source: str = "") -> tuple[FakeBenchCupy, CupyBench]:
+    plan = plan_of(text)
+    cupy = FakeBenchCupy(plan, compiled(source or source_of(plan), plan.target))
+    return cupy, CupyBench(cupy)
+
+
+def with_libraries(text: str, cupy: FakeBenchCupy, bench: CupyBench, spoil: Any = None) -> None:
+    """Gives the device a cuBLAS and a cublasLt of three algorithms, the second the quickest."""
+    spec = plan_of(text).spec
+    types = {"a": spec.dtype_a, "b": spec.dtype_b, "d": spec.dtype_d}
+
+    def launch(call: Call, *pointers: int, us: float = LIBRARY_US) -> None:
+        def work() -> None:
+            cupy.clock += us
+            if not cupy.graphs:  # what a graph computes was computed once before
+                names = (call.first.name, call.second.name, "d")
+                gemm(call, tuple(types[name] for name in names), *pointers)  # type: ignore[arg-type]
+                if spoil:
+                    spoil(*pointers)
+
+        cupy.stream.do(work)
+
+    def prepare(call: Call) -> Any:
+        def run(algorithm: int, *pointers: int) -> None:
+            launch(call, *pointers, us=(7.0, 5.0, 6.0)[algorithm])
+
+        return SimpleNamespace(count=3, launch=run)
+
+    bench.cublas = SimpleNamespace(launch=launch)
+    bench.cublaslt = SimpleNamespace(prepare=prepare)
+
+
+def run(text: str, bench: CupyBench, against: str = "cublas") -> Report:
+    return run_bench([entry_of(text)], bench, against=against)
+
+
+LAYOUTS = [f"m=65 n=48 k=32 layout={a}{b} layout_d={d}" for a in "nt" for b in "nt" for d in "nt"]
+
+
+@pytest.mark.parametrize("text", [FULL, *LAYOUTS, "m=65 n=41 k=33 dtype=bf16 dtype_d=fp32"])
+def test_a_kernel_is_checked_and_timed_beside_both_libraries(text: str) -> None:
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench)
+    (row,) = run(text, bench).rows
+    assert row.message == ""
+    assert row.timing is not None
+    assert row.timing.median_us == pytest.approx(KERNEL_US)
+    assert row.ratio(CUBLAS) == pytest.approx(LIBRARY_US / KERNEL_US)
+    assert row.ratio(CUBLASLT) == pytest.approx(0.5)
+    assert row.rivals[1].note == "heuristic 2 of 3"
+    choosing, timing = cupy.graphs[:3], cupy.graphs[3:]
+    assert choosing == [max(row.sets, 3)] * 3
+    assert timing == [row.launches] * 3
+
+
+def test_no_rival_is_launched_when_none_is_asked_for() -> None:
+    cupy, bench = device("m=64 n=48 k=32")
+    (row,) = run("m=64 n=48 k=32", bench, against="none").rows
+    assert row.rivals == ()
+    assert cupy.graphs == [row.launches]
+
+
+def test_libraries_that_cannot_be_loaded_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(stem: str, major: int) -> None:
+        raise EnvironmentLackError(f"lib{stem}.so.{major} cannot be loaded (gone)")
+
+    monkeypatch.setattr("deepgemm_codegen.harness.bench_cublas.load_library", refuse)
+    _, bench = device("m=64 n=48 k=32")
+    (row,) = run("m=64 n=48 k=32", bench).rows
+    assert [(rival.timing, rival.note) for rival in row.rivals] == [
+        (None, "libcublas.so.13 cannot be loaded (gone)"),
+        (None, "libcublasLt.so.13 cannot be loaded (gone)"),
+    ]
+    assert row.timing is not None
+
+
+def test_a_wrong_kernel_is_not_timed() -> None:
+    text = "m=65 n=48 k=32 epilogue=relu"
+    broken = source_of(plan_of(text)).replace("x < 0.0f ? 0.0f : x", "x")
+    assert broken != source_of(plan_of(text))
+    cupy, bench = device(text, broken)
+    (row,) = run(text, bench).rows
+    assert re.match(r"wrong, not timed: \d+ of 768 sampled elements of D; ", row.message)
+    assert row.exit_code == 1
+    assert cupy.graphs == []
+
+
+def test_a_library_that_computes_something_else_is_not_timed() -> None:
+    text = "m=65 n=48 k=32"
+    cupy, bench = device(text)
+
+    def spoil(*pointers: int) -> None:
+        store = next(s for s in cupy.stores if 0 <= pointers[2] - s.data.ptr < s.nbytes)
+        np.asarray(store)[...] = 0
+
+    with_libraries(text, cupy, bench, spoil)
+    (row,) = run(text, bench).rows
+    assert row.timing is not None
+    assert [rival.timing for rival in row.rivals] == [None, None]
+    for rival in row.rivals:
+        assert rival.note == "not timed: its D differs from the product by 1 of its size"
+
+
+def test_a_launch_that_fails_is_the_kernels_fault() -> None:
+    cupy, bench = device("m=64 n=48 k=32")
+    cupy.failure = RuntimeError("illegal address")
+    (row,) = run("m=64 n=48 k=32", bench).rows
+    assert (row.message, row.exit_code) == ("the launch failed: illegal address", 1)
+
+
+def test_what_cannot_run_here_is_a_row() -> None:
+    _, bench = device("m=64 n=48 k=32")
+    entry = entry_of("m=64 n=48 k=32", built_for="sm_90a")
+    (row,) = run_bench([entry], bench).rows
+    assert row.exit_code == 3
+    assert row.message.startswith("built for sm_90a, but the device is sm_80: ")
+    with pytest.raises(EnvironmentLackError, match=r"it needs 200000 bytes of shared memory a bl"):
+        bench.function(b"", "big", 200_000)
+
+
+def test_sets_lie_apart_and_aligned() -> None:
+    text = "m=65 n=47 k=33 align_d=1024"
+    cupy, bench = device(text)
+    bases: list[tuple[int, ...]] = []
+    original = FakeBenchCupy.run
+
+    def spy(self: Any, grid: Any, block: Any, arguments: Any, shared_mem: int) -> None:
+        bases.append(tuple(int(x) for x in arguments[:3]))
+        original(self, grid, block, arguments, shared_mem)
+
+    cupy.run = lambda *call: spy(cupy, *call)  # type: ignore[method-assign]
+    (row,) = run(text, bench, against="none").rows
+    a, b, d = (sorted({base[i] for base in bases}) for i in range(3))
+    assert len(a) == len(b) == len(d) == row.sets > 1
+    assert all(base % 256 == 0 for base in (*a, *b))
+    assert all(base % 1024 == 0 for base in d)
+    sizes = ((a, 65 * 33), (b, 33 * 47), (d, 65 * 47))
+    for found, elements in sizes:
+        steps = {later - first for first, later in pairwise(found)}
+        assert min(steps) >= 2 * elements
+
+
+def test_the_machine_is_described() -> None:
+    _, bench = device("m=64 n=48 k=32")
+    machine = bench.machine
+    assert (machine.gpu, machine.arch, machine.sms) == ("Paper GPU", "sm_80", 108)
+    assert dict(machine.software)["CUDA runtime"] == "13.0"
+
+
+def test_without_a_gpu_the_message_is_about_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy, _ = device("m=64 n=48 k=32")
+    cupy.count = 0
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(EnvironmentLackError, match=r"^bench measures on an NVIDIA GPU: no NVIDIA"):
+        find_bench_gpu()

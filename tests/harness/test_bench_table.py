@@ -1,0 +1,180 @@
+"""The report as text, JSON and roofline."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.harness import bench_roofline
+from deepgemm_codegen.harness.bench_roofline import draw, require_matplotlib, roofline
+from deepgemm_codegen.harness.bench_stats import Ceilings
+from deepgemm_codegen.harness.bench_table import as_json, plain
+from tests.harness.bench_support import report
+
+TABLE = """\
+Paper GPU, sm_90, 132 multiprocessors
+cupy 14.0; cuBLAS 130002
+ceilings: 4500 GB/s, mma.sync 610 TFLOP/s (data sheet: no compiler), wgmma 820 TFLOP/s
+
+kernel               type     plan                      us  spread  TFLOP/s  GB/s  of ceiling  cuBLAS us  ratio  cuBLASLt us  ratio
+-------------------  -------  ---------------------  -----  ------  -------  ----  ----------  ---------  -----  -----------  -----
+cube 4096x4096x4096  fp16 nt  128x256x64 3st sm_90a  180.0    1.0%      764   559         93%      189.0  1.050        181.8  1.010
+1x4096x4096          bf16 nt  16x64x128 6st sm_90    10.00    1.0%      3.4  3355         75%       9.00  0.900            -      -
+64x64x64             fp16 nn  64x64x32 4st sm_90         -       -        -     -           -          -      -            -      -
+
+geometric mean, aligned, fp16, 1 kernel: cuBLAS 1.050, cuBLASLt 1.010
+geometric mean, decode (m <= 16), bf16, 1 kernel: cuBLAS 0.900
+geometric mean, all, 2 kernels: cuBLAS 0.972, cuBLASLt 1.010
+
+1x4096x4096 bf16 nt: planned for sm_80, built for sm_90 from the same source
+1x4096x4096 bf16 nt: cuBLASLt: cublasLtMatmulAlgoGetHeuristic: not supported
+64x64x64 fp16 nn: wrong, not timed: 3 of 1024 sampled elements of D
+ratio: the library's time over the kernel's, above 1 is faster; cuBLAS is its default algorithm, cuBLASLt the best of its top eight heuristics
+"""  # noqa: E501  a table
+
+
+def test_the_table() -> None:
+    assert plain(report()) == TABLE
+
+
+def test_without_rivals_there_are_no_columns_for_them() -> None:
+    whole = report()
+    alone = replace(whole, against="none", rows=tuple(replace(r, rivals=()) for r in whole.rows))
+    text = plain(alone)
+    assert "cuBLAS us" not in text
+    assert "ratio" not in text
+    assert "geometric" not in text
+
+
+def test_a_note_that_concerns_all_says_so() -> None:
+    whole = report()
+    rows = tuple(replace(row, notes=("odd",), message="") for row in whole.rows)
+    assert "\nall: odd\n" in plain(replace(whole, rows=rows))
+    five = tuple(replace(row, label=f"k{i}") for i, row in enumerate([*rows, *rows[:2]]))
+    five = (replace(five[0], notes=()), *five[1:])
+    assert "\nk1, k2, k3 and 1 more: odd\n" in plain(replace(whole, rows=five))
+
+
+def test_json_holds_the_figures() -> None:
+    document = json.loads(as_json(report(), exit_code=1, seed=0))
+    assert document["format"] == "1.0"
+    assert (document["exit_code"], document["seed"]) == (1, 0)
+    assert document["machine"]["software"] == {"cupy": "14.0", "cuBLAS": "130002"}
+    assert document["ceilings"] == {
+        "gbs": 4500.0,
+        "tflops": {"mma.sync": 610.0, "wgmma": 820.0},
+        "measured": ["memory", "wgmma"],
+    }
+    cube, second, wrong = document["kernels"]
+    assert cube["us"] == 180.0
+    assert cube["against"]["cuBLAS"]["ratio"] == pytest.approx(1.05)
+    assert cube["against"]["cuBLASLt"]["note"] == "heuristic 2 of 8"
+    assert second["against"]["cuBLASLt"]["us"] is None
+    assert second["of_ceiling"] == pytest.approx(0.7457, abs=1e-4)
+    assert (wrong["us"], wrong["exit_code"], wrong["against"]) == (None, 1, {})
+    assert [group["name"] for group in document["groups"]][-1] == "all"
+    assert document["groups"][1]["geometric_mean"] == {
+        "cuBLAS": pytest.approx(0.9),
+        "cuBLASLt": None,
+    }
+
+
+def test_the_roofline_has_a_point_a_side_and_a_roof_an_instruction() -> None:
+    figure = roofline(report())
+    assert figure.title == "Paper GPU, 4500 GB/s"
+    names = [roof.name for roof in figure.roofs]
+    assert names == ["mma.sync 610 TFLOP/s, data sheet", "wgmma 820 TFLOP/s"]
+    for roof, rate in zip(figure.roofs, (610.0, 820.0), strict=True):
+        (low, low_rate), (ridge, top), (right, end) = roof.points
+        assert low < ridge < right
+        assert top == end == rate
+        assert low_rate / low == pytest.approx(4.5)
+        assert top / ridge == pytest.approx(4.5)
+    assert [(side.name, len(side.points)) for side in figure.series] == [
+        ("deepgemm_codegen", 2),
+        ("cuBLAS", 2),
+        ("cuBLASLt", 1),
+    ]
+    assert figure.series[0].points[0] == pytest.approx((4096 / 3, 763.5497), abs=1e-3)
+    for x, y in figure.series[0].points:
+        assert y <= max(rate for _, rate in [(0, 820.0)])
+        assert y <= 4.5 * x
+
+
+def test_a_roofline_of_nothing_still_has_its_roofs() -> None:
+    figure = roofline(replace(report(), rows=(), ceilings=Ceilings(1.0, {"mma.sync": 2.0})))
+    assert figure.series[0].points == ()
+    assert figure.title == "Paper GPU, 1 GB/s (data sheet)"
+
+
+def test_without_matplotlib_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_roofline, "find_spec", lambda _: None)
+    message = r"^--plot needs matplotlib: pip install 'deepgemm_codegen\[plot\]'$"
+    with pytest.raises(EnvironmentLackError, match=message):
+        require_matplotlib()
+    with pytest.raises(EnvironmentLackError, match=message):
+        draw(roofline(report()))
+
+
+def test_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[Any, ...]] = []
+
+    class Axes:
+        def plot(self, xs: Any, ys: Any, *style: Any, **more: Any) -> None:
+            assert len(xs) == len(ys)
+            drawn.append((more["label"], len(xs), *style))
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_, **__: None
+
+    class Figure:
+        def __init__(self, **_: Any) -> None:
+            self.add_subplot = Axes
+
+        def savefig(self, target: Any, **kind: Any) -> None:
+            assert kind == {"format": "png"}
+            target.write(b"png")
+
+    modules: dict[str, dict[str, Any]] = {
+        "matplotlib": {},
+        "matplotlib.figure": {"Figure": Figure},
+        "matplotlib.backends": {},
+        "matplotlib.backends.backend_agg": {"FigureCanvasAgg": lambda _: None},
+    }
+    for name, fields in modules.items():
+        module = ModuleType(name)
+        module.__dict__.update(fields)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(bench_roofline, "find_spec", lambda _: SimpleNamespace())
+    assert draw(roofline(report())) == b"png"
+    assert drawn == [
+        ("mma.sync 610 TFLOP/s, data sheet", 3, "-"),
+        ("wgmma 820 TFLOP/s", 3, "--"),
+        ("deepgemm_codegen", 2, "o"),
+        ("cuBLAS", 2, "+"),
+        ("cuBLASLt", 1, "x"),
+    ]
+
+
+def test_matplotlib_itself_draws_a_png() -> None:
+    pytest.importorskip("matplotlib")
+    assert draw(roofline(report())).startswith(b"\x89PNG")
+
+
+def test_a_terminal_gets_the_same_table_in_colour() -> None:
+    pytest.importorskip("rich")
+    from deepgemm_codegen.harness.bench_rich import render  # noqa: PLC0415  needs rich
+
+    text = render(report(), width=200)
+    assert "\x1b[32m1.050\x1b[0m" in text
+    assert "\x1b[31m0.900\x1b[0m" in text
+    for line in TABLE.splitlines():
+        for word in line.split():
+            assert word in text or set(word) == {"-"}, word
+    assert render(report(), width=80) == ""  # too narrow: the plain table is better
