@@ -436,3 +436,32 @@ LOAD_NOTHING = "mov.u32 %r3, 0;"
 def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
         Kernel(parse(module(instruction, [])), "k")
+
+
+def test_hints_change_nothing() -> None:
+    tensor, _ = _plain()
+    body = "prefetch.tensormap [%d0];\ngriddepcontrol.wait;\ngriddepcontrol.launch_dependents;"
+    assert execute(body, [tensor]).findings == ()
+
+
+class _Counting:
+    """A lazy matrix: byte i is i modulo 251."""
+
+    nbytes = 1 << 40 >> 8
+
+    def read(self, offsets: Array, width: int) -> Array:
+        result: Array = ((offsets[:, None] + np.arange(width)) % 251).astype(np.uint8)
+        return result
+
+
+def test_a_matrix_too_large_to_hold() -> None:
+    row = 1 << 20
+    lazy = GlobalBuffer("a", _Counting())
+    tensor = TensorMap(lazy, 2, (row // 2, 4096), (row,), (64, 32), 128)
+    out, buffer = output(1024)
+    x, y = 1000, 3000
+    report = execute(text(LOAD, 4096, x, y), [tensor, buffer], shared=32776)
+    assert report.findings == (), str(report)
+    want = ((y + np.arange(32))[:, None] * row + 2 * x + np.arange(128)) % 251
+    raw = unswizzled(out.view(np.uint8), 128, 128).reshape(32, 128)
+    np.testing.assert_array_equal(raw, want)
