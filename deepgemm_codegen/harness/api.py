@@ -126,9 +126,6 @@ def _on_gpu(
         ) from error
     if ptx is None or not verdict.passed:
         return verdict
-    if plan.tensor_maps:
-        note = "not compared with the emulator, which does not run TMA"
-        return replace(verdict, notes=(*verdict.notes, note))
     emulator = EmulatorDevice(plan, ptx if isinstance(ptx, str) else ptx(), device.arithmetic)
     more = []
     for number, case in enumerate(cases_of(plan, seed)):

@@ -35,14 +35,32 @@ def tiles_along(problem: Problem) -> tuple[int, int]:
     return tiles_m, tiles_n
 
 
+def clusters_along(problem: Problem) -> tuple[int, int]:
+    """Clusters of tiles along the plan's m and n: what the raster walks; tiles without clusters."""
+    plan = problem.plan
+    tiles_m, tiles_n = tiles_along(problem)
+    return -(-tiles_m // plan.m.cluster), -(-tiles_n // plan.n.cluster)
+
+
 def tile_of(problem: Problem, block: int) -> tuple[int, int, int]:
-    """(batch, tile row, tile column) in the plan's roles of a block of the grid."""
-    return problem.plan.schedule.tile_of(block, *tiles_along(problem))
+    """(batch, tile row, tile column) in the plan's roles of a block of the grid.
+
+    The last cluster may reach past the last tile.
+    """
+    plan = problem.plan
+    unit, rank = divmod(block, plan.m.cluster * plan.n.cluster)
+    batch, row, column = plan.schedule.tile_of(unit, *clusters_along(problem))
+    along_n, along_m = divmod(rank, plan.m.cluster)
+    return batch, row * plan.m.cluster + along_m, column * plan.n.cluster + along_n
 
 
 def block_of(problem: Problem, batch: int, tile_m: int, tile_n: int) -> int:
     """The block that computes a tile; the inverse of `tile_of`."""
-    return problem.plan.schedule.block_of(batch, tile_m, tile_n, *tiles_along(problem))
+    plan = problem.plan
+    row, along_m = divmod(tile_m, plan.m.cluster)
+    column, along_n = divmod(tile_n, plan.n.cluster)
+    unit = plan.schedule.block_of(batch, row, column, *clusters_along(problem))
+    return unit * plan.m.cluster * plan.n.cluster + along_n * plan.m.cluster + along_m
 
 
 def region_of(problem: Problem, block: int) -> Region:
@@ -53,7 +71,9 @@ def region_of(problem: Problem, block: int) -> Region:
     columns = (tile_n * plan.n.tile, (tile_n + 1) * plan.n.tile)
     if plan.transposed:
         rows, columns = columns, rows
-    return Region(batch, rows[0], min(rows[1], problem.m), columns[0], min(columns[1], problem.n))
+    first_row, last_row = (min(row, problem.m) for row in rows)
+    first_column, last_column = (min(column, problem.n) for column in columns)
+    return Region(batch, first_row, last_row, first_column, last_column)
 
 
 def regions_of(problem: Problem, blocks: tuple[int, ...] | None) -> tuple[Region, ...]:
@@ -79,7 +99,7 @@ def choose_blocks(
     With ``corners``, first the last tile of the last batch, because tails meet there, then the
     other corners, the first tile of the last raster group and the first of the second batch.
     Without, one block drawn from the inside comes first. The rest is drawn by seed, half of it on
-    the far edges.
+    the far edges. A block of a cluster brings the others.
     """
     grid = problem.grid
     if grid <= count:
@@ -87,7 +107,7 @@ def choose_blocks(
     tiles_m, tiles_n = tiles_along(problem)
     batch = problem.spec.batch
     last_m, last_n = tiles_m - 1, tiles_n - 1
-    group = problem.plan.schedule.raster_group
+    group = problem.plan.schedule.raster_group * problem.plan.m.cluster
     draw = random.Random(f"{seed} {problem}")  # noqa: S311  sampling, not secrets
     wanted = [
         (batch - 1, last_m, last_n),
@@ -109,4 +129,6 @@ def choose_blocks(
         elif edge == 1:
             tile_n = last_n
         found.setdefault(block_of(problem, draw.randrange(batch), tile_m, tile_n))
-    return tuple(sorted(found))
+    cluster = problem.plan.m.cluster * problem.plan.n.cluster
+    whole = {block - block % cluster + rank for block in found for rank in range(cluster)}
+    return tuple(sorted(whole))

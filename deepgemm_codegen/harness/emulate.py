@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
-from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.emulator import (
+    Checks,
+    GlobalBuffer,
+    Kernel,
+    Launch,
+    TensorMap,
+    parse,
+    run,
+)
 from deepgemm_codegen.harness.blocks import regions_of
 from deepgemm_codegen.harness.device import Outcome
 from deepgemm_codegen.harness.memory import HUGE, Paged, fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.oracle import prefix_sums
+from deepgemm_codegen.plan import Persistent
+from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
@@ -45,10 +54,6 @@ class EmulatorDevice:
     def __init__(
         self, plan: KernelPlan, ptx: str, arithmetic: str = "", *, races: bool = True
     ) -> None:
-        if plan.tensor_maps:
-            raise EnvironmentLackError(
-                f"{plan.name} loads by TMA, which the emulator does not run; verify it on a GPU"
-            )
         self._arithmetic = arithmetic or plan.target
         self._kernel = Kernel(parse(ptx), plan.name, arithmetic=self._arithmetic)
         self._checks = Checks(races=races)
@@ -102,7 +107,9 @@ class EmulatorDevice:
         d_buffer = _place(target, d, writable=True)
         params: list[Any] = []
         for parameter in plan.kernel_parameters:
-            if not parameter.pointer:
+            if parameter.role == "map":
+                params.append(_tensor_map(problem, inputs, parameter.name, d_buffer))
+            elif not parameter.pointer:
                 params.append(problem.scalar(parameter))
             elif parameter.written or (parameter.role == "c" and in_place):
                 params.append(d_buffer)
@@ -110,8 +117,12 @@ class EmulatorDevice:
                 params.append(0)
             else:
                 params.append(_operand(problem, inputs, parameter.name))
+        grid = problem.grid
+        if blocks is None and isinstance(plan.schedule, Persistent):
+            # Two blocks (or clusters) for all tiles: what they carry from tile to tile is judged.
+            grid = min(grid, 2 * plan.m.cluster * plan.n.cluster)
         launch = Launch(
-            grid=(problem.grid, 1, 1),
+            grid=(grid, 1, 1),
             block=(plan.body.threads, 1, 1),
             shared_bytes=plan.body.shared_bytes,
             params=params,
@@ -122,6 +133,45 @@ class EmulatorDevice:
         )
         faults = tuple(str(finding) for finding in report.findings)
         return Outcome(d, background, faults, complete=len(faults) < MOST_FINDINGS)
+
+
+def _tensor_map(problem: Problem, inputs: Inputs, name: str, d_buffer: GlobalBuffer) -> TensorMap:
+    """A tensor map as the host would encode it.
+
+    It cannot describe a null pointer: an operand that may not be read is there, all poison.
+    """
+    described = next(m for m in problem.plan.tensor_maps if m.name == name)
+    matrix = problem.matrix(described.pointer)
+    if described.pointer == "d":
+        buffer = d_buffer
+    elif described.pointer in inputs.values:
+        buffer = _operand(problem, inputs, described.pointer)
+    else:
+        buffer = _place(matrix, _Poison(matrix.elements * matrix.dtype.bytes))
+    sizes = {**problem.sizes, **{f"ld{m.name}": m.leading for m in problem.matrices}}
+    return TensorMap(
+        buffer=buffer,
+        element_bytes=matrix.dtype.bytes,
+        # A dimension of zero is no map; such a kernel copies nothing, so one serves.
+        sizes=(
+            max(described.inner.evaluate(sizes), 1),
+            max(described.outer.evaluate(sizes), 1),
+        ),
+        strides_bytes=(described.stride.evaluate(sizes) * matrix.dtype.bytes,),
+        box=(described.box_inner, described.box_outer),
+        swizzle_bytes=PANEL_BYTES,
+    )
+
+
+class _Poison:
+    """Bytes that are NaN wherever they are read."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def read(self, offsets: Any, width: int) -> Any:
+        """See `emulator.LazyArray`."""
+        return np.full((len(offsets), width), 0xFF, dtype=np.uint8)
 
 
 def _place(matrix: Matrix, data: Any, *, writable: bool = False) -> GlobalBuffer:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.numbers import MAX_DIMENSION
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
@@ -143,8 +144,8 @@ class Problem:
 
     @property
     def grid(self) -> int:
-        """Tiles of D, which is thread blocks where each computes one; zero launches nothing."""
-        return self.plan.tiles.evaluate(self.sizes)
+        """Thread blocks where each computes one tile; zero launches nothing."""
+        return self.plan.blocks.evaluate({**self.sizes, "sms": MAX_DIMENSION})
 
     @property
     def whole(self) -> tuple[Region, ...]:

@@ -219,15 +219,6 @@ def test_the_golden_plans_pass(name: Any) -> None:
     assert verdict.passed, "\n".join(format_verdict(verdict))
 
 
-def test_the_emulator_says_that_it_runs_no_tma() -> None:
-    plan = next(plan for plan in GOLDEN.values() if plan.tensor_maps)
-    with pytest.raises(EnvironmentLackError) as raised:
-        verify(plan, ptx="", on="emulator")
-    assert str(raised.value) == (
-        f"{plan.name} loads by TMA, which the emulator does not run; verify it on a GPU"
-    )
-
-
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 @pytest.mark.parametrize("layout_d", ["n", "t"])
 def test_every_layout_with_everything_else_passes(layout: Any, layout_d: Any) -> None:
