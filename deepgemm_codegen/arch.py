@@ -61,7 +61,6 @@ class Arch:
             of them read.
         wgmma_flops_per_clock: as for mma.sync, through wgmma; 0 where this target has none.
         wgmma_l2_bytes_per_clock: as above, through TMA; 0 likewise.
-        min_ptx: oldest PTX version of the target, (major, minor).
         note: a line for people when they ask for this target, or empty.
     """
 
@@ -83,7 +82,6 @@ class Arch:
     l2_bytes_per_clock: int
     wgmma_flops_per_clock: int
     wgmma_l2_bytes_per_clock: int
-    min_ptx: tuple[int, int]
     note: str = ""
 
     @property
@@ -193,7 +191,6 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         l2_bytes_per_clock=facts["l2_bytes_per_clock"],
         wgmma_flops_per_clock=wgmma.get("flops_per_clock", 0),
         wgmma_l2_bytes_per_clock=wgmma.get("l2_bytes_per_clock", 0),
-        min_ptx=tuple(facts["min_ptx"]),
         note="; ".join(notes),
     )
 

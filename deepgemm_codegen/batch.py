@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -92,20 +92,26 @@ def generate(
         outcomes.append(replace(outcome, diff="") if outcome.diff else outcome)
 
     stopped = lost = False
-    with closing(_make_all([entry.spec for _, entry in named], jobs)) as made:
-        for name, entry in named:
-            if stopped:
-                tell(Outcome(f"{name}.cu", "skipped", entry.where))
-                continue
-            finished: list[str] = []
-            for outcome, text in _put_kernels(folder, name, entry.where, next(made)):
-                tell(outcome)
-                finished.append(text)
-            if outcome.status != "failed":
-                records.extend(finished)
-                continue
-            lost = outcome.exit_code == EnvironmentLackError.exit_code
-            stopped = lost or not keep_going
+    try:
+        with closing(_make_all([entry.spec for _, entry in named], jobs)) as made:
+            for name, entry in named:
+                if stopped:
+                    tell(Outcome(f"{name}.cu", "skipped", entry.where))
+                    continue
+                finished: list[str] = []
+                for outcome, text in _put_kernels(folder, name, entry.where, next(made)):
+                    tell(outcome)
+                    finished.append(text)
+                if outcome.status != "failed":
+                    records.extend(finished)
+                    continue
+                lost = outcome.exit_code == EnvironmentLackError.exit_code
+                stopped = lost or not keep_going
+    except BaseException:
+        if records and not check:  # an interrupt, a reader of the outcomes that went away
+            with suppress(CodegenError):
+                folder.put_manifest(records)
+        raise
     complete = all(outcome.status not in ("failed", "skipped") for outcome in outcomes)
     if records and not lost and (complete or not check):
         tell(folder.put_manifest(records))

@@ -61,7 +61,7 @@ def _relu(x: np.ndarray[Any, Any], _: np.ndarray[Any, Any] | None) -> np.ndarray
     return np.where(x < 0, np.zeros_like(x), x)  # written so that NaN passes
 
 
-def _clamp(x: np.ndarray[Any, Any], _: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+def _relu6(x: np.ndarray[Any, Any], _: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     import numpy as np  # noqa: PLC0415  only the oracle runs this
 
     return np.where(x < 0, np.zeros_like(x), np.where(x > 6, np.full_like(x, 6), x))
@@ -72,7 +72,7 @@ STEPS: dict[str, StepKind] = {
     for kind in (
         StepKind("bias", ("column", "row"), "add a vector: one value a column, or a row", _bias),
         StepKind("relu", ("none",), "zero what is negative; NaN passes", _relu),
-        StepKind("clamp", ("none",), "bring into 0 to 6, as relu6 does; NaN passes", _clamp),
+        StepKind("relu6", ("none",), "bring into the range 0 to 6; NaN passes", _relu6),
     )
 }
 

@@ -1,7 +1,8 @@
 """How a tile lies in shared memory: panels, the XOR swizzle, and the epilogue's slab.
 
-One module holds these formulas. The planner sizes with them, the templates print the same
-expressions, and the tests check both against each other and against a bank-conflict count.
+One module holds these formulas. The planner sizes with them; the kernel's own expressions stand in
+``templates/primitives/tile_offset.cu.j2`` and ``slab.cu.j2``, so a change is made in both places.
+The tests check these against a bank-conflict count, and every kernel's emulator run checks those.
 
 A tile of ``rows`` rows of ``row_bytes`` bytes is cut into panels ``swizzle_bytes`` wide. Panel p
 holds its part of every row, one after the other, and starts at ``p * rows * swizzle_bytes``.

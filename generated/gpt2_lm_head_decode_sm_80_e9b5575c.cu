@@ -23,7 +23,7 @@ enum : i64 {  // leading dimensions, elements
 
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] family: mma_sync
-//       sm_80 multiplies through mma.sync; the only family so far
+//       sm_80 multiplies through mma.sync
 // [D02] mma shape: m16n8k16
 //       the largest 16-bit shape of sm_80, sums in fp32
 // [D03] tile: 16x96x64

@@ -266,7 +266,7 @@ def test_full_disk_ends_the_batch(
     assert [name[:6] for name in files(tmp_path / "out")] == ["k00001", "k00002"]
 
 
-def test_interrupt_leaves_whole_files_and_the_old_manifest(tmp_path: Path, fake: Fake) -> None:
+def test_interrupt_leaves_whole_files_and_their_manifest(tmp_path: Path, fake: Fake) -> None:
     generate(some(2), "out")
     before = files(tmp_path / "out")
     fake(failing(4, error=KeyboardInterrupt()))
@@ -274,7 +274,10 @@ def test_interrupt_leaves_whole_files_and_the_old_manifest(tmp_path: Path, fake:
         generate(some(5), "out")
     after = files(tmp_path / "out")
     third = some(3)[2].spec
+    listed = json.loads(after.pop(MANIFEST))["kernels"]
+    del before[MANIFEST]
     assert after == {**before, f"{kernel_name(third)}.cu": f"{HEADER}// {third}\n".encode()}
+    assert [kernel["name"] for kernel in listed] == [kernel_name(e.spec) for e in some(3)]
 
 
 def test_a_file_that_is_right_is_not_touched(tmp_path: Path, fake: Fake) -> None:
@@ -348,3 +351,21 @@ def test_every_shipped_config_generates(tmp_path: Path) -> None:
     report = generate(read_all(sorted(folder.glob("*.yaml"))), "out")
     assert report.exit_code == 0, str(report)
     assert len(files(tmp_path / "out")) == 113
+
+
+def test_an_interrupted_batch_leaves_a_manifest_of_what_is_finished(tmp_path: Path) -> None:
+    """Ctrl-C, or a reader of the outcomes that went away, after the second kernel."""
+    seen: list[Outcome] = []
+
+    def interrupt(outcome: Outcome) -> None:
+        seen.append(outcome)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        generate(some(5), out, progress=interrupt)
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    kept = {f"{kernel['name']}.cu" for kernel in manifest["kernels"]}
+    assert kept == {outcome.file for outcome in seen[:2]}
+    assert {path.name for path in out.glob("*.cu")} >= kept

@@ -155,7 +155,16 @@ def test_what_a_user_typed_cannot_drive_the_terminal(cli: Cli) -> None:
     assert "\\x1b[31msm_80" in result.err
 
 
-@pytest.mark.parametrize("name", ["sm_90a", "sm_100a", "sm_120a", "sm_100f"])
+def test_r06_the_suffix_of_sm_90a_opens_wgmma(cli: Cli) -> None:
+    shape = ("--m=1024", "--n=1024", "--k=1024", "--layout=nt", "--emit=cu")
+    fast, plain = cli(*shape, "--arch=sm_90a"), cli(*shape, "--arch=sm_90")
+    assert (fast.code, fast.err) == (0, "")
+    assert "[D01] family: wgmma" in fast.out
+    assert "[D01] family: mma_sync" in plain.out
+    assert plain.err == "note: sm_90 means mma.sync code; sm_90a opens wgmma\n"
+
+
+@pytest.mark.parametrize("name", ["sm_90f", "sm_100a", "sm_120a", "sm_100f"])
 def test_r06_a_suffix_is_parsed(cli: Cli, name: str) -> None:
     result = cli(*SMALL, f"--arch={name}", "--emit=cu")
     assert result.code == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.plan import MmaSync
+from deepgemm_codegen.plan import MmaSync, Wgmma
 from deepgemm_codegen.spec import GemmSpec
 
 if TYPE_CHECKING:
@@ -42,6 +42,35 @@ def random_spec(rng: random.Random) -> GemmSpec:
             fields[name] = str(rng.choice((2, 4, 8)))
     fields["arch"] = arch.name
     return GemmSpec.from_fields(fields)
+
+
+def hopper_spec(rng: random.Random) -> GemmSpec:
+    """One valid spec for sm_90a; most of its operands TMA can serve."""
+    sizes = [size for size in SIZES if size % 8 == 0]
+    fields = {name: str(rng.choice(sizes)) for name in ("n", "k")}
+    fields["m"] = str(rng.choice((rng.choice(SIZES), rng.randint(1, 8192))))
+    fields["layout"] = rng.choice(("nt", "nt", "nn", "tn", "tt"))
+    if fields["layout"][0] == "t":
+        fields["lda"] = str(-(-int(fields["m"]) // 8) * 8)
+    fields["layout_d"] = rng.choice(("n", "n", "n", "t"))
+    if rng.random() < 0.2:
+        fields["m"] = f"dynamic:{fields['m']}"
+    if rng.random() < 0.2:
+        fields["dtype_c"] = rng.choice(("fp16", "fp32"))
+    if rng.random() < 0.2:
+        fields["dtype_d"] = "fp32"
+    if rng.random() < 0.3:
+        fields["epilogue"] = rng.choice(("bias", "bias,relu", "bias:row:fp32", "relu"))
+    if rng.random() < 0.1:
+        fields[rng.choice(("n", "k"))] = str(rng.randint(1, 3000))
+    fields["dtype"] = rng.choice(("fp16", "bf16"))
+    return GemmSpec.from_fields({**fields, "arch": "sm_90a"})
+
+
+def wgmma_body(plan: KernelPlan) -> Wgmma:
+    """The body of a plan of the wgmma family."""
+    assert isinstance(plan.body, Wgmma)
+    return plan.body
 
 
 def mma_body(plan: KernelPlan) -> MmaSync:

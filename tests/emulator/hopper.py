@@ -44,10 +44,12 @@ class Compiled:
         text = self.ptx.replace(old, new, count or -1)
         return dataclasses.replace(self, ptx=text)
 
-    def rewritten(self, old: str, new: str, *, count: int = 0) -> Compiled:
+    def rewritten(self, *edits: tuple[str, str], count: int = 0) -> Compiled:
         """The kernel with its CUDA source changed and compiled again."""
-        assert old in self.source, f"no '{old}' in the source"
-        text = self.source.replace(old, new, count or -1)
+        text = self.source
+        for old, new in edits:
+            assert old in text, f"no '{old}' in the source"
+            text = text.replace(old, new, count or -1)
         return Compiled(self.plan, text, compile_source(text, self.plan.name))
 
 

@@ -31,7 +31,7 @@ BATCH = ("m=64 n=64 k=96 layout=nt batch=2", Choice(64, 64, 32, 2, 2, 4, 2, 8))
 TURING = ("m=70 n=64 k=80 arch=sm_75 dtype_c=fp16", Choice(64, 64, 32, 2, 2, 2, 2, 8))
 """No cp.async; m16n8k8."""
 
-CLAMP = ("m=70 n=66 k=40 epilogue=bias,clamp", Choice(64, 64, 32, 2, 2, 2, 2, 8))
+RELU6 = ("m=70 n=66 k=40 epilogue=bias,relu6", Choice(64, 64, 32, 2, 2, 2, 2, 8))
 """A step that most of the sums saturate."""
 
 RASTER = ("m=320 n=192 k=32", Choice(64, 64, 32, 2, 2, 2, 2, 4))
@@ -43,7 +43,7 @@ KINDS = {
     "batch": BATCH,
     "turing": TURING,
     "raster": RASTER,
-    "clamp": CLAMP,
+    "relu6": RELU6,
 }
 
 
@@ -169,18 +169,18 @@ MUTANTS = {
         "tails", r"x < 0\.0f \? 0\.0f : x", "fmaxf(x, 0.0f)", seen="swallows it"
     ),
     "relu left out": Mutant("tails", r"x < 0\.0f \? 0\.0f : x", "x", seen="relu was left out"),
-    "clamp swallows nan": Mutant(
-        "clamp",
+    "relu6 swallows nan": Mutant(
+        "relu6",
         r"x < 0\.0f \? 0\.0f : x > 6\.0f \? 6\.0f : x",
         "fminf(fmaxf(x, 0.0f), 6.0f)",
         seen="swallows it",
     ),
-    "clamp left open above": Mutant("clamp", r"x > 6\.0f \? 6\.0f : x", "x"),
-    "clamp left out": Mutant(
-        "clamp", r"return x < 0\.0f[^;]*;", "return x;", seen="clamp was left out"
+    "relu6 left open above": Mutant("relu6", r"x > 6\.0f \? 6\.0f : x", "x"),
+    "relu6 left out": Mutant(
+        "relu6", r"return x < 0\.0f[^;]*;", "return x;", seen="relu6 was left out"
     ),
-    "clamp before the bias": Mutant(
-        "clamp", r"add_bias\(value\[v\], ([^;]*)\);", r"add_bias(clamp(value[v]), \1);"
+    "relu6 before the bias": Mutant(
+        "relu6", r"add_bias\(value\[v\], ([^;]*)\);", r"add_bias(relu6(value[v]), \1);"
     ),
     # -- the architecture's own paths --
     "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),

@@ -56,7 +56,13 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # Turing: no cp.async, m16n8k8; a row tail only; one fragment column of B at a time.
     "turing_nn": _plan(
-        Choice(64, 48, 32, 2, 2, 2, 2, 8), m=1000, n=96, k=1024, arch="sm_75", dtype_c="fp16"
+        Choice(64, 48, 32, 2, 2, 2, 2, 8),
+        m=1000,
+        n=96,
+        k=1024,
+        arch="sm_75",
+        dtype_c="fp16",
+        epilogue="relu6",
     ),
     # B's fragments singly from a K-major tile, a column tail only, four-byte copies.
     "single_fragments_nt": _plan(

@@ -35,25 +35,19 @@ LAUNCH_US = 2.24
 CLUSTER_US = 0.25
 """What a launch with clusters takes longer: 1024-cubed in 64x128 tiles, 6.96 for 6.68 us."""
 
-SYNC = 47
+SYNC = 46
 """Clocks a slice between two slices' wgmmas: a barrier's wait, the fence, the issue."""
 
-CLUSTER_SYNC = 16
+CLUSTER_SYNC = 15
 """Clocks a slice that a cluster waits for its other block."""
 
-OVERLAP = 0.075
+OVERLAP = 0.073
 """Part of the shorter of work and flow that the longer does not hide."""
 
-FINISH = 80
-"""Clocks between two tiles."""
-
-FINISH_TMA, FINISH_SLAB = 0.057, 0.117
-"""Clocks of the epilogue an element of the tile: converted and staged for TMA, or through slabs."""
-
-HIDDEN = 0.39
+HIDDEN = 0.385
 """Part of a tile's time that hides the writing of the tile before it, by TMA."""
 
-SLAB_WRITE = 0.1
+SLAB_WRITE = 0.3
 """Part of the writing that a slab's epilogue waits for."""
 
 LAST_WRITE = 1.2
@@ -101,13 +95,13 @@ def kernel_clocks(
             flow += late * (steps - depth) / steps
     slice_clocks = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
     out = task.out / rounds
-    area = tile_m * tile_n
+    busy = slices * (slice_clocks + sync)
     if task.tma_store and tile.whole_panels:
-        busy = slices * (slice_clocks + sync) + FINISH + FINISH_TMA * area
+        busy += tile.tma_finish
         left = out - HIDDEN * busy
         between = max(left, 0.0)
     else:
-        busy = slices * (slice_clocks + sync) + FINISH + FINISH_SLAB * area
+        busy += tile.slab_finish
         between = SLAB_WRITE * out
     if problem.c_bytes:
         busy += machine.latency

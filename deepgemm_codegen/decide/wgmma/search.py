@@ -16,9 +16,6 @@ from deepgemm_codegen.decide.wgmma import constraints
 from deepgemm_codegen.decide.wgmma.predict import (
     CLUSTER_SYNC,
     CLUSTER_US,
-    FINISH,
-    FINISH_SLAB,
-    FINISH_TMA,
     LAUNCH_US,
     SYNC,
     kernel_clocks,
@@ -114,9 +111,9 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, int, int, int, Til
                 rounds = -(-tiles_m * counts_n[tile_n] // sms)
                 mma, feed = tile.mma * heat, tile.feed
                 loop = rounds * slices * max(mma, feed)
-                rate = FINISH_TMA if tma_store and tile.whole_panels else FINISH_SLAB
+                finish = tile.tma_finish if tma_store and tile.whole_panels else tile.slab_finish
                 floor = launch + max(loop, once)
-                floor += rounds * (slices * SYNC + FINISH + rate * tile_m * tile_n)
+                floor += rounds * (slices * SYNC + finish)
                 heap.append((floor * ROUNDING, -tile_n, -tile_m, -consumers, tile, rounds))
     heapify(heap)
     return heap

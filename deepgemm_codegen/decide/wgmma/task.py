@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Task", "task_of"]
 
-HEAT, HEAT_US = 0.303, 25.0
+HEAT, HEAT_US = 0.288, 25.0
 """How far power lowers the clock, and the microseconds of math that lower it half way.
 
 Measured on an H200: slices of 128x256 take 1.11 x the clocks of the datasheet's rate at

@@ -35,18 +35,31 @@ STEP_K, STEPS = 16, TILE_K // 16
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
 
-FEED = 0.82
+FEED = 0.825
 """Clocks of shared memory charged for each that its bytes take.
 
 Measured on an H200: at 784x512x2048, where shared memory binds, slices of 64x64, 64x128 and
 128x64 take 283, 333 and 373 clocks of the datasheet's 1,755 MHz; the chip then runs at its boost
 of up to 1,980 MHz, which alone makes it 0.886."""
 
-TWO_FRAGMENTS = 1.085
+TWO_FRAGMENTS = 1.089
 """How much longer math takes with two fragments of 64 rows a consumer.
 
 Measured on an H200: 256x128 (two fragments, n128) against 128x256 (one, n256), same FLOP a slice:
 1.086 at 4096-cubed, 1.06 at 8192-cubed and at 4096x2112x7168."""
+
+
+FINISH = 50
+"""Clocks between two tiles."""
+
+FINISH_TMA = 0.06
+"""Clocks of the epilogue an element of a tile that is converted and staged for TMA."""
+
+FINISH_SLAB, PART = 0.038, 300
+"""The same through slabs, and clocks of one pass of a warp's slab, mostly latency.
+
+Fitted, as those above, to kernels measured on an H200: at 4096-cubed tiles of 128x176, which pass
+in eleven parts of 16 columns, lose to 128x160 in five of 32."""
 
 
 class Tile(NamedTuple):
@@ -58,6 +71,8 @@ class Tile(NamedTuple):
         mma: tensor-core clocks of a slice, unheated.
         feed: shared-memory clocks of a slice: what wgmma reads and TMA writes.
         stage_bytes: of a ring slot with its two barriers.
+        tma_finish: clocks of the epilogue where D leaves by TMA.
+        slab_finish: the same by slabs.
         tma_bytes, slab_bytes: of the epilogue beside the ring, D leaving by TMA or by slab.
         whole_panels: whether D's tile is whole 128-byte panels, so that TMA may write it.
     """
@@ -67,6 +82,8 @@ class Tile(NamedTuple):
     consumers: int
     mma: float
     feed: float
+    tma_finish: float
+    slab_finish: float
     stage_bytes: int
     tma_bytes: int
     slab_bytes: int
@@ -84,6 +101,7 @@ def _tile(machine: Machine, tile_m: int, tile_n: int, consumers: int) -> Tile:
     mma = 2 * tile_m * tile_n * TILE_K / machine.wgmma_rate
     if fragments > consumers:
         mma *= TWO_FRAGMENTS
+    parts = fragments // consumers * tile_n // slab_columns(tile_n)
     reads = fragments * STEPS * (FRAGMENT_M + tile_n) * STEP_K * 2
     written = (tile_m + tile_n) * PANEL_BYTES
     return Tile(
@@ -92,6 +110,8 @@ def _tile(machine: Machine, tile_m: int, tile_n: int, consumers: int) -> Tile:
         consumers=consumers,
         mma=mma,
         feed=FEED * (reads + written) / SHARED_RATE,
+        tma_finish=FINISH + FINISH_TMA * tile_m * tile_n,
+        slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
         stage_bytes=written + 16,
         tma_bytes=tile_m * tile_n * 2,
         slab_bytes=consumers * 4 * 16 * slab_columns(tile_n) * 4,
