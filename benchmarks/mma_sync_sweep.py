@@ -3,8 +3,8 @@
     python benchmarks/mma_sync_sweep.py --out FOLDER [--per-shape 60] [--seed 1]
 
 For each shape a fixed-seed sample of the legal choices, and the tree's own choice, are built,
-checked on random rows against float64, and timed side by side with torch.matmul. The JSON holds
-every plan with its registers, spills and microseconds.
+checked on random rows against float64, and timed in turn with cuBLAS's default algorithm, all in
+one run. The JSON holds every plan with its registers, spills and microseconds.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import random
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import Choice, assemble, decide
 from deepgemm_codegen.errors import CodegenError
+from deepgemm_codegen.harness.bench_data import Entry
+from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
+from deepgemm_codegen.harness.bench_stats import Timing, launches_for, sets_for
+from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
@@ -113,8 +118,8 @@ def _legal(spec: GemmSpec, c: Choice, per_block: int, per_sm: int) -> bool:
     return body.shared_bytes <= per_block and resident <= per_sm
 
 
-def build(job: tuple[tuple[int, int, int], Choice]) -> tuple[bytes, dict[str, Any]]:
-    """The cubin of one choice and its facts."""
+def build(job: tuple[tuple[int, int, int], Choice]) -> tuple[Entry, dict[str, Any]]:
+    """One choice's kernel and its facts."""
     shape, choice = job
     spec = spec_of(shape)
     plan = assemble(spec, load_arch(spec.arch, spec.gpu), choice).kernels[0]
@@ -123,57 +128,32 @@ def build(job: tuple[tuple[int, int, int], Choice]) -> tuple[bytes, dict[str, An
     facts = {field: getattr(choice, field) for field in Choice.__slots__}
     facts |= {"registers": usage.registers, "spills": usage.spill_store_bytes}
     facts |= {"shared": plan.body.shared_bytes, "swizzle": plan.body.a.swizzle_bytes}
-    return built.cubin, facts
+    return Entry(plan, built.cubin, built.arch), facts
 
 
-def measure(shape: tuple[int, int, int], built: list[tuple[bytes, dict[str, Any]]]) -> Any:
-    """Times every cubin of a shape, torch.matmul first."""
-    import cupy
-    import torch
-    from gpu_timing import interleaved, sets_for
-    from mma_sync_rung import load
-
-    m, n, k = shape
-    spec = spec_of(shape)
-    sets = min(sets_for(2 * (m * k + n * k + m * n)), 64)
-    a = [torch.randn(m, k, device="cuda").half() for _ in range(sets)]
-    b = [torch.randn(n, k, device="cuda").half() for _ in range(sets)]
-    d = [torch.empty(m, n, device="cuda", dtype=torch.half) for _ in range(sets)]
-    rows = torch.randint(0, m, (16,), device="cuda")
-    expected = a[0][rows].double() @ b[0].t().double()
-
-    def cublas(i: int) -> None:
-        torch.matmul(a[i], b[i].t(), out=d[i])
-
-    sides: list[Any] = [cublas]
-    for cubin, facts in built:
-        choice = Choice(*(facts[field] for field in Choice.__slots__))
-        plan = assemble(spec, load_arch(spec.arch, spec.gpu), choice).kernels[0]
-        function = load(cubin, plan.name, plan.body.shared_bytes)
-
-        def launch(i: int, f: Any = function, p: Any = plan) -> None:
-            stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
-            with stream:
-                f(
-                    (p.blocks.evaluate({}),),
-                    (p.body.threads,),
-                    (a[i].data_ptr(), b[i].data_ptr(), d[i].data_ptr(), cupy.float32(1.0)),
-                    shared_mem=p.body.shared_bytes,
-                )
-
-        d[0].fill_(float("nan"))
-        launch(0)
-        torch.cuda.synchronize()
-        facts["error"] = (
-            (d[0][rows].double() - expected).abs().max() / expected.abs().max()
-        ).item()
-        sides.append(launch)
-    timings = interleaved(sides, sets, warm_seconds=0.02)
-    for (_, facts), timing in zip(built, timings[1:], strict=True):
-        facts["us"] = round(timing.median_us, 3)
+def measure(
+    device: CupyBench, shape: tuple[int, int, int], built: list[tuple[Entry, dict[str, Any]]]
+) -> dict[str, Any]:
+    """Times every right kernel of a shape, cuBLAS first; a wrong one has its fault instead."""
+    problem = bind(built[0][0].plan)
+    sets = sets_for(sum(m.elements * m.dtype.bytes for m in problem.matrices), device.free_bytes)
+    loaded = device.load(built[0][0], problem, sets, "cublas")
+    rival = loaded.cublas()
+    if rival.side is None:
+        raise SystemExit(f"cuBLAS: {rival.note}")
+    sides, timed = [rival.side], []
+    for entry, facts in built:
+        side = loaded.side(entry)
+        facts["fault"] = loaded.fault_of(side)
+        if not facts["fault"]:
+            sides.append(side)
+            timed.append(facts)
+    cublas, *rest = loaded.time(sides, launches_for(sets, 2.0), warm_seconds=0.02)
+    for facts, samples in zip(timed, rest, strict=True):
+        facts["us"] = round(Timing.of(samples).median_us, 3)
     return {
         "shape": shape,
-        "cublas_us": round(timings[0].median_us, 3),
+        "cublas_us": round(Timing.of(cublas).median_us, 3),
         "plans": [facts for _, facts in built],
     }
 
@@ -190,29 +170,28 @@ def main() -> None:
         for shape in SHAPES
         for choice in choices(spec_of(shape), options.per_shape, options.seed)
     ]
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         built = list(pool.map(build, jobs, chunksize=4))
-    import torch
-
+    device = find_bench_gpu(options.seed)
     results = []
     for shape in SHAPES:
         mine = [pair for job, pair in zip(jobs, built, strict=True) if job[0] == shape]
-        result = measure(shape, mine)
+        result = measure(device, shape, mine)
         results.append(result)
         plans = result["plans"]
-        best = min(plans, key=lambda facts: facts["us"])
-        worst_error = max(facts["error"] for facts in plans)
+        best = min((facts for facts in plans if "us" in facts), key=lambda facts: facts["us"])
+        wrong = sum(bool(facts["fault"]) for facts in plans)
         print(
-            f"{shape!s:22} cuBLAS {result['cublas_us']:8.1f} us, tree {plans[0]['us']:8.1f},"
+            f"{shape!s:22} cuBLAS {result['cublas_us']:8.1f} us, tree {plans[0].get('us', 0):8.1f},"
             f" best of {len(plans)} {best['us']:8.1f}"
             f" {[best[f] for f in Choice.__slots__]}, tree {list(plans[0].values())[:8]},"
-            f" error {worst_error:.0e}",
+            f" {wrong} wrong",
             flush=True,
         )
     document = {
         "command": " ".join(sys.argv),
-        "gpu": torch.cuda.get_device_name(0),
-        "torch": torch.__version__,
+        "gpu": device.machine.gpu,
+        "software": dict(device.machine.software),
         "shapes": results,
     }
     options.out.mkdir(parents=True, exist_ok=True)

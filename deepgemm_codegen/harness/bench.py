@@ -102,6 +102,19 @@ def unit_of(plan: KernelPlan) -> Unit:
     return "mma.sync" if isinstance(plan.body, MmaSync) else "wgmma"
 
 
+def _choice(plan: KernelPlan) -> str:
+    """Tile, stages, and of wgmma consumers and clusters: enough to tell plans apart in a table."""
+    body = plan.body
+    words = [f"{body.tile_m}x{body.tile_n}x{body.tile_k}", f"{body.stages}st"]
+    if isinstance(body, MmaSync):
+        words.append(f"{body.warps_m}x{body.warps_n}w")
+    else:
+        words.append(f"{body.consumers}c")
+        if body.cluster > 1:
+            words.append(f"{body.cluster_m}x{body.cluster_n}cl")
+    return " ".join(words)
+
+
 def _blank(spec: GemmSpec, name: str, where: str) -> Row:
     """A row with what the spec alone tells."""
     batch = f"{spec.batch}*" if spec.batch > 1 else ""
@@ -168,7 +181,7 @@ def run_bench(
 def _row(entry: Entry) -> Row:
     """A row with what is known before anything runs."""
     plan = entry.plan
-    spec, body = plan.spec, plan.body
+    spec = plan.spec
     notes = []
     if entry.built_for != plan.target:
         notes.append(f"planned for {plan.target}, built for {entry.built_for} from the same source")
@@ -182,7 +195,7 @@ def _row(entry: Entry) -> Row:
         notes.append(f"the kernel adds {steps}; cuBLAS computes the plain product")
     return replace(
         _blank(spec, plan.name, entry.where),
-        choice=f"{body.tile_m}x{body.tile_n}x{body.tile_k} {body.stages}st",
+        choice=_choice(plan),
         built_for=entry.built_for,
         unit=unit_of(plan),
         notes=tuple(notes),

@@ -5,7 +5,7 @@ See `Loaded`; the operands are random, and every set of them lies in its own mem
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample, stray
 from deepgemm_codegen.harness.bench_cublas import call_of
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
+from deepgemm_codegen.harness.bench_stats import WARM_SECONDS
 from deepgemm_codegen.harness.gpu import _arguments
 from deepgemm_codegen.harness.inputs import Normal
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
@@ -86,18 +87,12 @@ class LoadedKernel:
     ) -> None:
         self._bench, self._problem, self._sets, self._against = bench, problem, sets, against
         self._cupy = bench.cupy
-        self._body = entry.plan.body
-        self._function = bench.function(entry.cubin, entry.plan.name, self._body.shared_bytes)
-        self._grid = entry.plan.blocks.evaluate({**problem.sizes, "sms": bench.machine.sms})
         self._operands = {
             matrix.name: self._random(matrix, bench.seed + number)
             for number, matrix in enumerate(problem.matrices)
         }
-        self._arguments = [
-            _arguments(problem, {name: sets.at(i) for name, sets in self._operands.items()})  # type: ignore[misc]
-            for i in range(sets)
-        ]
         self._sample = pick_sample(problem, bench.seed)
+        self.kernel = self.side(entry)
 
     def _random(self, matrix: Matrix, seed: int) -> _Sets:
         """Random sets of an operand; D holds poison until a kernel writes it."""
@@ -112,18 +107,32 @@ class LoadedKernel:
             sets.bits[start : start + flat.size] = encode(made, matrix.dtype, self._cupy)
         return sets
 
-    def kernel(self, index: int) -> None:
-        """See `Loaded`."""
-        self._function(
-            (self._grid, 1, 1),
-            (self._body.threads, 1, 1),
-            self._arguments[index],
-            shared_mem=self._body.shared_bytes,
-        )
+    def side(self, entry: Entry) -> Side:
+        """A function that launches a kernel of this problem on an operand set.
+
+        Sweeps call it for more kernels than the one that was loaded, with the same operands.
+        """
+        plan, problem = entry.plan, replace(self._problem, plan=entry.plan)
+        function = self._bench.function(entry.cubin, plan.name, plan.body.shared_bytes)
+        grid = (plan.blocks.evaluate({**problem.sizes, "sms": self._bench.machine.sms}), 1, 1)
+        block, shared = (plan.body.threads, 1, 1), plan.body.shared_bytes
+        arguments = [
+            _arguments(problem, {name: sets.at(i) for name, sets in self._operands.items()})  # type: ignore[misc]
+            for i in range(self._sets)
+        ]
+
+        def launch(index: int) -> None:
+            function(grid, block, arguments[index], shared_mem=shared)
+
+        return launch
 
     def check(self) -> str:
         """See `Loaded`."""
-        return self._checked(self.kernel, plain=False)
+        return self.fault_of(self.kernel)
+
+    def fault_of(self, side: Side) -> str:
+        """What is wrong with a kernel's D; empty when the sampled rows are right."""
+        return self._checked(side, plain=False)
 
     def _checked(self, side: Side, *, plain: bool) -> str:
         """What is wrong with D's first set after one launch; empty when nothing is."""
@@ -148,9 +157,10 @@ class LoadedKernel:
         """See `Loaded`."""
         if self._against == "none":
             return ()
-        return (self._cublas(), self._cublaslt())
+        return (self.cublas(), self.cublaslt())
 
-    def _cublas(self) -> Rival:
+    def cublas(self) -> Rival:
+        """The default algorithm."""
         library = self._bench.cublas
         if library is None:
             return Rival(CUBLAS, None, dict(self._bench.machine.software)[CUBLAS])
@@ -177,7 +187,8 @@ class LoadedKernel:
             return Rival(rival.name, None, str(error))
         return Rival(rival.name, None, f"not timed: {fault}") if fault else rival
 
-    def _cublaslt(self) -> Rival:
+    def cublaslt(self) -> Rival:
+        """The best of the algorithms that cublasLt's heuristic names."""
         library = self._bench.cublaslt
         if library is None:
             return Rival(CUBLASLT, None, dict(self._bench.machine.software)[CUBLASLT])
@@ -210,6 +221,8 @@ class LoadedKernel:
         note = f"heuristic {running[best][0] + 1} of {prepared.count}"
         return Rival(CUBLASLT, sides[best], "; ".join(filter(None, (note, call.note))))
 
-    def time(self, sides: Sequence[Side], launches: int) -> list[list[float]]:
+    def time(
+        self, sides: Sequence[Side], launches: int, warm_seconds: float = WARM_SECONDS
+    ) -> list[list[float]]:
         """See `Loaded`."""
-        return self._bench.time(sides, self._sets, launches)
+        return self._bench.time(sides, self._sets, launches, warm_seconds=warm_seconds)

@@ -112,8 +112,13 @@ class Ceilings:
     reasons: tuple[tuple[str, str], ...] = ()
 
     def roof_us(self, work: Work, unit: Unit) -> float:
-        """The least time that the ceilings leave for some work."""
-        return max(work.flop / self.tflops[unit] / 1e6, work.bytes / self.gbs / 1e3)
+        """The least time that the ceilings leave for some work.
+
+        An instruction that the GPU does not have counts as its best one: what needs it will be
+        refused, and until then only a rough figure is asked for.
+        """
+        rate = self.tflops.get(unit) or max(self.tflops.values())
+        return max(work.flop / rate / 1e6, work.bytes / self.gbs / 1e3)
 
     def fraction(self, timing: Timing, work: Work, unit: Unit) -> float:
         """How much of the ceiling above this work is reached: 1 is all of it."""

@@ -21,7 +21,7 @@ def test_a_kernel_is_timed_beside_its_rivals() -> None:
     assert row.timing is not None
     assert (row.timing.median_us, row.timing.least_us, row.timing.most_us) == (11.0, 10.0, 12.0)
     assert (row.ratio(CUBLAS), row.ratio(CUBLASLT)) == (2.0, 0.5)
-    assert (row.shape, row.kind, row.choice) == ("640x512x512", "fp16 nt", "64x64x32 2st")
+    assert (row.shape, row.kind, row.choice) == ("640x512x512", "fp16 nt", "64x64x32 2st 2x2w")
     assert (row.message, row.exit_code, row.notes) == ("", 0, ())
     assert device.timed == [(row.name, ("kernel", "cublas", "lt"), row.launches)]
     assert row.sets == -(-(256 * 2**20) // (2 * (640 * 512 + 512 * 512 + 640 * 512)))

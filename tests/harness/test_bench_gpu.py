@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.harness import bench_ceilings, bench_gpu, bench_stats, gpu_oracle
+from deepgemm_codegen.harness import bench_ceilings, bench_stats, gpu_oracle
 from deepgemm_codegen.harness.bench import run_bench
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Report
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
+from deepgemm_codegen.harness.bench_loaded import LoadedKernel
+from deepgemm_codegen.harness.problem import bind
 from tests.harness.bench_support import entry_of
 from tests.harness.fake_bench import KERNEL_US, LIBRARY_US, FakeBenchCupy, gemm
 from tests.harness.support import compiled, plan_of, source_of
@@ -31,8 +33,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No compiler for the helpers' kernels, no warming, small rotation, the sheet's ceilings."""
     built = type("Built", (), {"cubin": b"oracle"})
     monkeypatch.setattr(gpu_oracle, "build_cubin", lambda *_, **__: built)
-    monkeypatch.setattr(bench_gpu, "WARM_SECONDS", 0.0)
-    monkeypatch.setitem(CupyBench.time.__kwdefaults__, "warm_seconds", 0.0)  # type: ignore[arg-type]
+    monkeypatch.setattr(LoadedKernel.time, "__defaults__", (0.0,))
     monkeypatch.setattr(bench_stats, "ROTATE_BYTES", 1 << 17)
     sheet = bench_ceilings.datasheet("sm_80", "A100", 108)
     monkeypatch.setattr(CupyBench, "ceilings", lambda _: sheet)
@@ -178,6 +179,17 @@ def test_sets_lie_apart_and_aligned() -> None:
     for found, elements in sizes:
         steps = {later - first for first, later in pairwise(found)}
         assert min(steps) >= 2 * elements
+
+
+def test_more_kernels_run_on_the_same_operands() -> None:
+    text = "m=65 n=48 k=32"
+    cupy, bench = device(text)
+    first = entry_of(text)
+    loaded = bench.load(first, bind(first.plan), 2, "none")
+    sides = [loaded.side(first), loaded.side(first)]
+    assert [loaded.fault_of(side) for side in sides] == ["", ""]
+    assert loaded.time(sides, 4, warm_seconds=0.0) == [[KERNEL_US] * 7] * 2
+    assert cupy.graphs == [4, 4]
 
 
 def test_the_machine_is_described() -> None:

@@ -126,6 +126,7 @@ def test_ceilings_bound_by_memory_or_by_arithmetic() -> None:
     assert ceilings.roof_us(many, "wgmma") == pytest.approx(1000.0)
     assert ceilings.roof_us(many, "mma.sync") == pytest.approx(1500.0)
     assert ceilings.roof_us(few, "wgmma") == pytest.approx(1000.0)
+    assert Ceilings(1.0, {"mma.sync": 600.0}).roof_us(many, "wgmma") == pytest.approx(1500.0)
     assert ceilings.fraction(Timing(2000.0, 0, 0), few, "wgmma") == pytest.approx(0.5)
 
 
