@@ -63,9 +63,7 @@ def main() -> int:
 
     files = sorted((ROOT / "configs" / "kernels").glob("*.yaml"))
     entries = read_all([str(path) for path in files])
-    jobs = [
-        (str(entry.spec), Path(entry.file).name, options.on, options.seed) for entry in entries
-    ]
+    jobs = [(str(entry.spec), Path(entry.file).name, options.on, options.seed) for entry in entries]
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         records = list(pool.map(judge, jobs))
     machine = {"command": " ".join(["python", *sys.argv]), "on": options.on}
