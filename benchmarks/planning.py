@@ -1,6 +1,6 @@
 """How long a decision takes: distinct specs, nothing remembered between them, tables warm.
 
-    python benchmarks/planning.py [--specs 500] [--seed 1]
+    python benchmarks/planning.py [--specs 500] [--seed 1] [--arch sm_90a]
 
 Prints the median and the 95th percentile of each stage in microseconds, and how many candidates
 were costed of how many the menu offers.
@@ -20,12 +20,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide import assemble, decide
+from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.menu import menu_for
 from deepgemm_codegen.decide.predict import predict
 from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.questions import answers
-from deepgemm_codegen.decide.search import search
+from deepgemm_codegen.decide.wgmma.predict import predict as predict_wgmma
+from deepgemm_codegen.decide.wgmma.questions import answers as answers_of_wgmma
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 
@@ -37,7 +39,23 @@ SIZES = (64, 77, 128, 256, 320, 512, 640, 768, 1024, 1280, 2048, 2560, 3072, 409
 """Sizes of real models; m is often a token count and so anything."""
 
 
-def specs(count: int, seed: int) -> list[GemmSpec]:
+def targets_of(arch: str) -> list[str]:
+    """One target, or all of them; sm_90a stands beside sm_90."""
+    return [arch] if arch else [*known_architectures(), "sm_90a"]
+
+
+def answered(spec: Any, arch: Any, problem: Any, machine: Any, considered: Any, reason: str) -> Any:
+    """(choice, decisions) of the family that won, with its prediction made on the way."""
+    if considered.slow is not None:
+        choice = considered.slow.choice
+        prediction = predict(problem, machine, choice)
+        return choice, answers(problem, arch, machine, choice, prediction, reason)
+    choice, task = considered.fast.choice, considered.task
+    prediction = predict_wgmma(task, choice)
+    return choice, answers_of_wgmma(spec, task, choice, prediction, reason)
+
+
+def specs(count: int, seed: int, targets: list[str]) -> list[GemmSpec]:
     """Distinct specs with model-like sizes, over all architectures and layouts."""
     rng = random.Random(seed)
     found: dict[str, GemmSpec] = {}
@@ -49,7 +67,7 @@ def specs(count: int, seed: int) -> list[GemmSpec]:
                 "n": rng.choice(SIZES),
                 "k": rng.choice(SIZES),
                 "layout": rng.choice(("nt", "nn", "tn", "tt")),
-                "arch": rng.choice(known_architectures()),
+                "arch": rng.choice(targets),
             }
         )
         found[str(spec)] = spec
@@ -76,23 +94,29 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--specs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--arch", default="", help="this target only")
     options = parser.parse_args()
-    for name in known_architectures():  # warm the tables and the templates
-        spec = GemmSpec.from_fields({"m": 64, "n": 64, "k": 64, "arch": name})
+    targets = targets_of(options.arch)
+    for name in targets:  # warm the tables and the templates
+        spec = GemmSpec.from_fields({"m": 64, "n": 64, "k": 64, "layout": "nt", "arch": name})
+        render_kernel(decide(spec, load_arch(name)).kernels[0])
+        spec = GemmSpec.from_fields({**spec.to_fields(), "m": 2048, "n": 2048, "k": 2048})
         render_kernel(decide(spec, load_arch(name)).kernels[0])
     samples: dict[str, list[float]] = {}
-    costed, offered = [], []
-    for spec in specs(options.specs, options.seed):
+    costed, offered, families = [], [], []
+    for spec in specs(options.specs, options.seed, targets):
         arch = load_arch(spec.arch)
         took: dict[str, float] = {}
         took["problem"], problem = timed(lambda s=spec, a=arch: problem_of(s, a))
         machine = machine_of(arch)
-        took["menu"], menu = timed(lambda p=problem, s=spec: menu_for(p, s.overrides))
-        took["search"], found = timed(lambda p=problem, m=machine, n=menu: search(p, m, n))
-        choice = found.choice
-        took["predict"], prediction = timed(lambda p=problem, m=machine, c=choice: predict(p, m, c))
-        took["answers"], decisions = timed(
-            lambda p=problem, a=arch, m=machine, c=choice, q=prediction: answers(p, a, m, c, q)
+        took["search"], considered = timed(
+            lambda s=spec, a=arch, p=problem, m=machine: consider(s, a, p, m)
+        )
+        reason = considered.reason(arch)
+        took["answers"], (choice, decisions) = timed(
+            lambda s=spec, a=arch, p=problem, m=machine, c=considered, r=reason: answered(
+                s, a, p, m, c, r
+            )
         )
         took["assemble"], program = timed(
             lambda s=spec, a=arch, c=choice, d=decisions: assemble(s, a, c, d)
@@ -104,15 +128,17 @@ def main() -> None:
         took["decide + render"] = took["decide"] + took["render"]
         for stage, microseconds in took.items():
             samples.setdefault(stage, []).append(microseconds)
-        costed.append(found.costed)
-        offered.append(menu_size(menu))
+        costed.append(sum(f.costed for f in (considered.fast, considered.slow) if f is not None))
+        offered.append(menu_size(menu_for(problem, spec.overrides)))
+        families.append(considered.family)
     print(f"{options.specs} distinct specs, seed {options.seed}")
     print(f"{'stage':16} {'median us':>10} {'p95 us':>10}")
     for stage, values in samples.items():
         p95 = statistics.quantiles(values, n=20)[-1]
         print(f"{stage:16} {statistics.median(values):10.1f} {p95:10.1f}")
     print(
-        f"candidates: median {statistics.median(costed):.0f} costed of"
+        f"families: {families.count('wgmma')} of {len(families)} wgmma; candidates: median"
+        f" {statistics.median(costed):.0f} costed of"
         f" {statistics.median(offered):,.0f} on the menu"
     )
 

@@ -13,7 +13,7 @@ from deepgemm_codegen.decide.registers import register_cap
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
-from tests.decide.specs import random_spec
+from tests.decide.specs import hopper_spec, random_spec
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
 
@@ -52,6 +52,37 @@ def test_sixty_specs_compile_without_spills() -> None:
     rng = random.Random(42)
     for _ in range(60):
         assert_fits(random_spec(rng))
+
+
+def assert_wgmma_fits(spec: GemmSpec) -> bool:
+    """The same of a plan for sm_90a; ptxas must not serialise wgmma nor drop setmaxnreg."""
+    plan = decide(spec, load_arch(spec.arch)).kernels[0]
+    if plan.target != "sm_90a":
+        return False
+    built = build_cubin(render_kernel(plan), name=plan.name, arch="sm_90a")  # C75xx is an error
+    used = built.resources[plan.name]
+    assert used.registers * plan.body.threads <= 65536, spec
+    assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
+    return True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=4096 n=4096 k=4096 layout=nt",
+        "m=784 n=512 k=2048 layout=tn lda=784 dtype=bf16 epilogue=bias,relu",
+    ],
+)
+def test_wgmma_staples_compile_without_spills(text: str) -> None:
+    assert assert_wgmma_fits(GemmSpec.from_text(f"{text} arch=sm_90a"))
+
+
+@pytest.mark.full
+def test_forty_wgmma_plans_compile_without_spills() -> None:
+    rng = random.Random(43)
+    fitting = 0
+    while fitting < 40:
+        fitting += assert_wgmma_fits(hopper_spec(rng))
 
 
 def test_the_sample_reaches_every_architecture() -> None:

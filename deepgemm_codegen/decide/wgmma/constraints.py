@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.constraints import Miss
     from deepgemm_codegen.decide.wgmma.task import Task
 
-__all__ = ["PHRASES", "violations"]
+__all__ = ["PANEL_COLUMNS", "PHRASES", "violations"]
 
 FRAGMENT_M, MAX_CONSUMER_ROWS = 64, 128
 """Rows of a consumer: one or two fragments of 64. Three would leave 80 columns of sums."""

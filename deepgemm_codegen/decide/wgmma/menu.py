@@ -8,6 +8,7 @@ from deepgemm_codegen.decide.menu import LEAST_REACH, MAX_RASTER, reaching, why_
 from deepgemm_codegen.decide.pipeline import STAGES
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.tile import MAX_TILE, TILE_NS
+from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_K, TILE_MS
 from deepgemm_codegen.errors import InputError
 
@@ -46,10 +47,10 @@ class WgmmaMenu(NamedTuple):
 
 def menu_for(problem: Problem, given: dict[str, int]) -> WgmmaMenu:
     """The tree's menu for a problem, filtered by overrides that `check_legal` has passed."""
-    menu = WgmmaMenu(
-        tile_m=reaching(TILE_MS, problem.m),
-        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
-    )
+    columns = max(problem.n, LEAST_REACH)
+    if not problem.b_k_major:  # in whole panels
+        columns = -(-columns // PANEL_COLUMNS) * PANEL_COLUMNS
+    menu = WgmmaMenu(tile_m=reaching(TILE_MS, problem.m), tile_n=reaching(TILE_NS, columns))
     if not given:
         return menu
     chosen: dict[str, Any] = {

@@ -1,0 +1,292 @@
+"""What the tree picks for sm_90a, and when it stays with mma.sync."""
+
+from __future__ import annotations
+
+import pytest
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import decide
+from deepgemm_codegen.decide.explain import explain, format_explanation
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.plan import KernelPlan, MmaSync, Wgmma
+from deepgemm_codegen.spec import GemmSpec
+from tests.decide.specs import wgmma_body
+
+
+def plan_of(text: str) -> KernelPlan:
+    spec = GemmSpec.from_text(text if "arch=" in text else f"{text} arch=sm_90a gpu=H200")
+    return decide(spec, load_arch(spec.arch, spec.gpu)).kernels[0]
+
+
+def family_of(plan: KernelPlan) -> tuple[str, str]:
+    decision = plan.decisions[0]
+    body = {"wgmma": Wgmma, "mma_sync": MmaSync}[decision.choice]
+    assert decision.id == "D01"
+    assert isinstance(plan.body, body)
+    assert plan.target == ("sm_90a" if decision.choice == "wgmma" else load_arch(plan.target).name)
+    return decision.choice, decision.reason
+
+
+SERVED = "m=1024 n=1024 k=1024 layout=nt"
+
+FAMILIES = {
+    SERVED: ("wgmma", "6.8 us predicted; mma.sync would take longer"),
+    f"{SERVED} arch=sm_90": ("mma_sync", "sm_90 multiplies through mma.sync; sm_90a opens wgmma"),
+    f"{SERVED} arch=sm_80": ("mma_sync", "sm_80 multiplies through mma.sync"),
+    "m=16 n=4096 k=4096 layout=nt": ("mma_sync", "10.3 us predicted; wgmma would take 12.2"),
+    "m=1024 n=1023 k=1024": (
+        "mma_sync", "no wgmma: ldb = 1023 is 2046 bytes, no multiple of 16"
+    ),
+    f"{SERVED} lda=1028": ("mma_sync", "no wgmma: lda = 1028 is 2056 bytes, no multiple of 16"),
+    f"{SERVED} align_b=8": ("mma_sync", "no wgmma: B is aligned to 8 bytes, TMA wants 16"),
+    "m=1024 n=1024 k=dynamic layout=nt": ("mma_sync", "no wgmma: lda is known only at run time"),
+    f"{SERVED} batch=3": (
+        "mma_sync", "no wgmma: batch = 3, and its tensor maps have two dimensions"
+    ),
+    "m=1024 n=1024 k=0 layout=nt lda=8 ldb=8": (
+        "mma_sync", "no wgmma: k = 0 leaves nothing to multiply"
+    ),
+    f"{SERVED} family=mma_sync": ("mma_sync", "no wgmma: as given"),
+    f"{SERVED} family=wgmma": ("wgmma", "as given"),
+    f"{SERVED} consumers=2": ("wgmma", "consumers = 2 is given, which only wgmma has"),
+    f"{SERVED} warps_m=4": ("mma_sync", "no wgmma: warps_m = 4 is given, which only mma.sync has"),
+    f"{SERVED} min_blocks=2": (
+        "mma_sync", "no wgmma: min_blocks = 2 is given, which only mma.sync has"
+    ),
+    f"{SERVED} tile_k=32": ("mma_sync", "no wgmma: tile_k = 32 is given, and its slices are 64"),
+    f"{SERVED} tile_m=96": ("mma_sync", "no wgmma kernel has the values that are given"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FAMILIES)
+def test_the_family_and_its_reason(text: str) -> None:
+    assert family_of(plan_of(text)) == FAMILIES[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["m=1000 n=1024 k=dynamic:512 lda=512 ldb=512 layout=nt", "m=dynamic n=504 k=200 layout=nn"],
+)
+def test_dynamic_sizes_with_known_strides_are_served(text: str) -> None:
+    assert family_of(plan_of(text))[0] == "wgmma"
+
+
+MEASURED = {
+    # The fastest of the choices measured on an H200, or one within 5 percent of it.
+    "m=4096 n=4096 k=4096": {(128, 256, 2), (128, 128, 2)},
+    "m=8192 n=8192 k=8192": {(128, 256, 2), (128, 128, 2), (128, 192, 2)},
+    "m=4096 n=4096 k=320": {(128, 128, 2)},
+    "m=4096 n=2112 k=7168": {(128, 176, 2)},
+    "m=4096 n=7168 k=2048": {(128, 256, 2), (128, 128, 2)},
+    "m=1024 n=1024 k=1024": {(64, 128, 1)},
+    "m=512 n=6144 k=4096": {(128, 192, 2)},
+    # Not measured yet: one wave, or the fewest that fill it.
+    "m=1024 n=640 k=640": {(64, 96, 1), (64, 80, 1)},
+    "m=4096 n=320 k=1280": {(64, 192, 1), (64, 160, 1), (128, 80, 2)},
+    "m=6144 n=768 k=3072": {(64, 192, 1), (128, 96, 2)},
+    "m=784 n=512 k=2048": {(64, 64, 1)},
+}
+
+
+@pytest.mark.parametrize("text", MEASURED)
+def test_the_tile_is_among_the_fastest_measured(text: str) -> None:
+    body = wgmma_body(plan_of(f"{text} layout=nt"))
+    assert (body.tile_m, body.tile_n, body.consumers) in MEASURED[text]
+
+
+def test_a_small_output_fills_the_multiprocessors_once() -> None:
+    plan = plan_of("m=4096 n=320 k=1280 layout=nt")
+    assert 120 <= plan.tiles.evaluate({}) <= 132
+
+
+def test_the_ring_fills_shared_memory_beside_the_tile_of_d() -> None:
+    body = wgmma_body(plan_of("m=4096 n=4096 k=4096 layout=nt"))
+    assert (body.stages, body.store) == (3, "tma")
+    assert body.shared_bytes + body.stage_bytes > 232448 >= body.shared_bytes
+
+
+def test_operands_with_m_or_n_contiguous_travel_in_whole_panels() -> None:
+    for n in (320, 640, 2112):
+        body = wgmma_body(plan_of(f"m=4096 n={n} k=1024 layout=tn"))
+        assert body.b.major == "mn"
+        assert body.tile_n % 64 == 0
+
+
+QUESTIONS = (
+    "family", "mma shape", "tile", "warps", "copy of A", "copy of B", "swizzle", "stages",
+    "occupancy", "raster", "store",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=4096 n=4096 k=4096 layout=nt",
+        "m=2147482624 n=32768 k=2147482624 dtype=bf16 layout=tn",
+        "m=4096 n=4096 k=4096 layout=tn layout_d=t cluster_m=2 dtype_c=fp32 ldd=4100",
+        "m=1000 n=1024 k=1024 layout=nt dtype_d=fp32",
+        "m=1000 n=1024 k=1024 layout=nt tile_n=80 consumers=2",
+        "m=1000 n=1001 k=1024 layout=nt",
+    ],
+)
+def test_decisions_are_numbered_short_and_complete(text: str) -> None:
+    decisions = plan_of(text).decisions
+    assert decisions[0].choice == "wgmma"
+    assert tuple(decision.question for decision in decisions) == QUESTIONS
+    assert [decision.id for decision in decisions] == [f"D{i:02}" for i in range(1, 12)]
+    for decision in decisions:
+        assert 0 < len(decision.reason) <= 90
+        assert len(decision.choice) <= 40
+        assert decision.rival == ""
+
+
+def test_the_decisions_of_a_large_product() -> None:
+    decisions = plan_of("m=4096 n=4096 k=4096 layout=nt cluster_m=2 raster_group=8").decisions
+    assert [(decision.choice, decision.reason) for decision in decisions[1:]] == [
+        ("m64n256k16", "one instruction spans the tile; sums in fp32"),
+        ("128x256x64", "512 tiles on 132 SMs: 3.88 waves; bound by tensor cores"),
+        ("2 consumers, 1 producer", "warpgroups; each sums 64x256, 128 sums a thread"),
+        ("TMA, 128-byte swizzle", "A starts on 16 bytes and so do its rows; boxes of 128x64"),
+        (
+            "TMA, 128-byte swizzle",
+            "B starts on 16 bytes and so do its rows; boxes of 128x64, each for the whole cluster",
+        ),
+        ("A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
+        ("3", "213040 of 232448 bytes a block; one more would not fit"),
+        ("1 block", "setmaxnreg: 40 registers a producer thread, 232 a consumer thread"),
+        (
+            "8 cluster rows, clusters 2x1",
+            "memory delivers A and B 1.50 times over; a cluster reads B from the L2 once",
+        ),
+        ("TMA", "D's tile is whole 128-byte panels; it leaves while the next is computed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tile_m", 64),
+        ("tile_m", 256),
+        ("tile_n", 8),
+        ("tile_n", 256),
+        ("tile_k", 64),
+        ("stages", 2),
+        ("stages", 8),
+        ("consumers", 1),
+        ("consumers", 2),
+        ("cluster_m", 2),
+        ("cluster_n", 2),
+        ("raster_group", 5),
+    ],
+)
+def test_an_override_is_kept(name: str, value: int) -> None:
+    plan = plan_of(f"m=2048 n=2048 k=2048 layout=nt family=wgmma {name}={value}")
+    owner = plan.schedule if name == "raster_group" else plan.body
+    assert getattr(owner, name) == value
+
+
+GIVEN = "m=1024 n=1024 k=1024 layout=nt"
+
+REFUSALS = {
+    "family=wgmma arch=sm_90": (
+        "family = wgmma: sm_90 has no wgmma; give arch sm_90a, or family mma_sync"
+    ),
+    "family=wgmma lda=1028": (
+        "family = wgmma: lda = 1028 is 2056 bytes, no multiple of 16;"
+        " the nearest legal family is mma_sync"
+    ),
+    "family=wgmma warps_m=2": (
+        "family = wgmma: warps_m = 2 is given, which only mma.sync has;"
+        " the nearest legal family is mma_sync"
+    ),
+    "family=wgmma tile_k=32": (
+        "family = wgmma: tile_k = 32 is given, and its slices are 64;"
+        " the nearest legal family is mma_sync"
+    ),
+    "family=wgmma tile_m=96": (
+        "tile_m = 96 with family = wgmma: not a multiple of 64; the nearest legal are 64 and 128"
+    ),
+    "family=wgmma tile_m=192": (
+        "tile_m = 192 with family = wgmma: 96 rows a consumer; it takes 64 or 128;"
+        " the nearest legal tile_m is 128"
+    ),
+    "family=wgmma tile_m=128 tile_n=256 stages=4": (
+        "stages = 4 with family = wgmma, tile_m = 128, tile_n = 256: 262208 bytes of shared memory"
+        " a block (0 of them static); sm_90 has 232448; the nearest legal stages is 3"
+    ),
+    "tile_m=128 tile_n=256 consumers=1": (
+        "consumers = 1 with tile_m = 128, tile_n = 256: 256 accumulators a thread; the limit is"
+        " 128; the nearest legal consumers is 2"
+    ),
+    "cluster_m=2 cluster_n=2": (
+        "cluster_n = 2 with cluster_m = 2: 4 blocks a cluster; the limit is 2;"
+        " the nearest legal cluster_n is 1"
+    ),
+    "cluster_m=2 tile_n=24": (
+        "cluster_m = 2 with tile_n = 24: 12 rows of a shared tile are no multiple of 8;"
+        " the nearest legal cluster_m is 1"
+    ),
+    "cluster_m=4": (
+        "cluster_m = 4 with family = wgmma: too large; the nearest legal is 2"
+    ),
+    "consumers=2 warps_m=2": (
+        "consumers = 2: only wgmma has it, but warps_m = 2 is given, which only mma.sync has;"
+        " leave consumers out"
+    ),
+    "consumers=2 arch=sm_80": (
+        "consumers = 2: only wgmma has it, but sm_80 has no wgmma; leave consumers out"
+    ),
+    "consumers=2 family=mma_sync": (
+        "consumers = 2 with family = mma_sync: only wgmma has it;"
+        " leave out one of these overrides"
+    ),
+    "family=tcgen05": "family = tcgen05: unknown; give mma_sync or wgmma",
+    "m=2147482624 n=2147482624 family=wgmma": (
+        "m = 2147482624, n = 2147482624: more tiles of D than the 2147482624 that a wgmma kernel"
+        " counts; make one of them smaller"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_a_refusal_names_limit_and_remedy(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_of(f"{GIVEN} {text} {'' if 'arch=' in text else 'arch=sm_90a'}")
+    assert str(caught.value) == REFUSALS[text]
+
+
+def test_it_explains_both_families() -> None:
+    spec = GemmSpec.from_text(f"{SERVED} arch=sm_90a gpu=H200")
+    explanation = explain(spec, load_arch("sm_90a", "H200"))
+    rivals = {decision.question: decision.rival for decision in explanation.decisions}
+    assert rivals["family"].startswith("mma_sync, ")
+    assert " us, 1." in rivals["family"]
+    assert rivals["tile"].endswith("x the time")
+    assert "2 consumers" in rivals["warps"]
+    assert "stages" in rivals["stages"]
+    assert rivals["occupancy"] == ""
+    cuts = {rejection.constraint: rejection for rejection in explanation.rejections}
+    assert set(cuts) == {"rows", "accumulators", "cluster", "multicast", "shared_block"}
+    assert cuts["cluster"].excess == "2 too many"
+    text = format_explanation(explanation)
+    assert "on sm_90a, H200, 132 SMs\n\n[D01] family: wgmma\n      why    6.8 us" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("text", "rival"),
+    [
+        ("m=1024 n=1023 k=1024", "none: ldb = 1023 is 2046 bytes, no multiple of 16"),
+        (f"{SERVED} tile_m=96", "none: no wgmma kernel has the values given"),
+        (f"{SERVED} family=wgmma", "none: as given"),
+    ],
+)
+def test_it_says_why_the_other_family_was_not_asked(text: str, rival: str) -> None:
+    explanation = explain(GemmSpec.from_text(f"{text} arch=sm_90a"), load_arch("sm_90a"))
+    assert explanation.decisions[0].rival == rival
+
+
+def test_it_tells_what_wgmma_would_take() -> None:
+    spec = GemmSpec.from_text("m=16 n=4096 k=4096 layout=nt arch=sm_90a gpu=H200")
+    explanation = explain(spec, load_arch("sm_90a", "H200"))
+    assert explanation.decisions[0].rival.startswith("wgmma, 64x32x64, 1 consumer, 8 stages")

@@ -1,0 +1,178 @@
+"""wgmma's search against the full product, the family's choice, and what every plan satisfies."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import WgmmaChoice, decide
+from deepgemm_codegen.decide.families import consider, wgmma_obstacle
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.menu import menu_for as menu_of_mma_sync
+from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.search import cost
+from deepgemm_codegen.decide.search import search as search_mma_sync
+from deepgemm_codegen.decide.wgmma.constraints import violations
+from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu, menu_for
+from deepgemm_codegen.decide.wgmma.predict import predict
+from deepgemm_codegen.decide.wgmma.search import search
+from deepgemm_codegen.decide.wgmma.task import task_of
+from deepgemm_codegen.plan import Wgmma
+from tests.decide.specs import hopper_spec
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.wgmma.task import Task
+    from deepgemm_codegen.spec import GemmSpec
+
+ARCH = load_arch("sm_90a")
+
+
+def task_for(spec: GemmSpec) -> Task:
+    return task_of(spec, problem_of(spec, ARCH), machine_of(ARCH))
+
+
+def served_spec(rng: random.Random) -> GemmSpec:
+    while True:
+        spec = hopper_spec(rng)
+        if not wgmma_obstacle(spec, ARCH):
+            return spec
+
+
+def least_clocks(task: Task, menu: WgmmaMenu) -> float:
+    """The least cost of the whole product, unpruned; infinite when nothing in it is legal."""
+    least = inf
+    for tile_m, tile_n, consumers, cluster_m, cluster_n, stages, group in product(
+        menu.tile_m,
+        menu.tile_n,
+        menu.consumers,
+        menu.cluster_m,
+        menu.cluster_n,
+        menu.stages,
+        menu.raster_group,
+    ):
+        choice = WgmmaChoice(tile_m, tile_n, consumers, stages, cluster_m, cluster_n, group)
+        if not any(violations(task, choice)):
+            least = min(least, predict(task, choice).clocks)
+    return least
+
+
+def some_of(menu: WgmmaMenu, rng: random.Random) -> WgmmaMenu:
+    """A random part of a menu, small enough to cost every candidate."""
+
+    def rising(values: tuple[int, ...], count: int) -> tuple[int, ...]:
+        return tuple(sorted(rng.sample(values, min(count, len(values)))))
+
+    return WgmmaMenu(
+        tile_m=rising(menu.tile_m, 2),
+        tile_n=rising(menu.tile_n, 5),
+        consumers=rising(menu.consumers, rng.choice((1, 2))),
+        stages=rising(menu.stages, 3),
+        cluster_m=rising(menu.cluster_m, rng.choice((1, 2))),
+        cluster_n=rising(menu.cluster_n, rng.choice((1, 2))),
+        raster_group=rising(menu.raster_group, 2),
+    )
+
+
+def assert_optimal(task: Task, menu: WgmmaMenu, spec: GemmSpec) -> None:
+    found = search(task, menu)
+    least = least_clocks(task, menu)
+    got = inf if found is None else found.clocks
+    assert got == pytest.approx(least, rel=1e-9), f"{spec} with {menu}: {found}"
+    if found is not None:
+        assert list(violations(task, found.choice)) == []
+        assert predict(task, found.choice).clocks == pytest.approx(found.clocks, rel=1e-9)
+
+
+def test_pruning_never_drops_the_optimum_of_500_products() -> None:
+    rng = random.Random(60)
+    for _ in range(500):
+        spec = served_spec(rng)
+        task = task_for(spec)
+        assert_optimal(task, some_of(menu_for(task.problem, {}), rng), spec)
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.full)])
+def test_pruning_never_drops_the_optimum_of_whole_products(count: int) -> None:
+    rng = random.Random(61)
+    for _ in range(count):
+        spec = served_spec(rng)
+        task = task_for(spec)
+        menu = menu_for(task.problem, {})._replace(raster_group=(rng.choice((2, 8)),))
+        assert_optimal(task, menu, spec)
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.full)])
+def test_the_cheaper_family_wins(count: int) -> None:
+    """mma.sync's search starts with wgmma's cost as its bound; alone it would find the same."""
+    rng = random.Random(62)
+    for _ in range(count):
+        spec = served_spec(rng)
+        problem, machine = problem_of(spec, ARCH), machine_of(ARCH)
+        considered = consider(spec, ARCH, problem, machine)
+        alone = search_mma_sync(problem, machine, menu_of_mma_sync(problem))
+        assert considered.fast is not None
+        assert alone is not None
+        steps = cost(problem, machine, alone.clocks)
+        if steps < cost(problem, machine, considered.fast.clocks):
+            assert considered.slow is not None
+            assert considered.slow.choice == alone.choice
+        else:
+            assert considered.slow is None
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.integers(0, 2**32))
+def test_every_decided_plan_is_legal(seed: int) -> None:
+    spec = hopper_spec(random.Random(seed))
+    plan = decide(spec, ARCH).kernels[0]
+    assert [decision.id for decision in plan.decisions] == [f"D{i:02}" for i in range(1, 12)]
+    assert all(len(decision.reason) <= 90 for decision in plan.decisions)
+    assert all(len(decision.choice) <= 40 for decision in plan.decisions)
+    body = plan.body
+    if not isinstance(body, Wgmma):
+        return
+    task = task_for(spec)
+    choice = WgmmaChoice(
+        body.tile_m,
+        body.tile_n,
+        body.consumers,
+        body.stages,
+        body.cluster_m,
+        body.cluster_n,
+        plan.schedule.raster_group,
+    )
+    assert list(violations(task, choice)) == []
+    shape = body.tile_m, body.tile_n, body.consumers
+    assert body.shared_bytes == task.shared_bytes(*shape, body.stages)
+    assert body.shared_bytes <= ARCH.shared_per_block
+    assert body.accumulators <= 128
+    assert body.fragments_m in (1, 2)
+    assert body.fragments_m * 64 * body.consumers == body.tile_m
+    assert body.cluster in (1, 2)
+    producer, consumer = body.registers
+    assert 128 * (producer + body.consumers * consumer) <= ARCH.registers_per_sm
+    for tensor_map in plan.tensor_maps:
+        assert 0 < tensor_map.box_outer <= 256
+        assert tensor_map.box_inner * tensor_map.dtype.bytes == 128
+    for operand in body.operands:
+        assert operand.box_rows * operand.sharers == operand.rows.tile
+        assert operand.box_rows % 8 == 0
+        assert operand.panels * operand.panel_columns == operand.columns.tile
+    blocks = plan.blocks.evaluate({"m": spec.m.size, "n": spec.n.size, "sms": 132})
+    assert blocks <= 132
+    assert blocks % body.cluster == 0
+
+
+def test_decisions_are_pure() -> None:
+    rng = random.Random(63)
+    specs = [hopper_spec(rng) for _ in range(40)]
+    first = [decide(spec, ARCH) for spec in specs]
+    again = [decide(spec, ARCH) for spec in reversed(specs)]
+    assert first == again[::-1]
