@@ -7,8 +7,10 @@ of the others are built (in parallel, before any GPU is touched), checked on ran
 float64, and timed side by side with torch.matmul. A choice that fails to build, to launch or to be
 right is recorded and left out. ``--seconds`` bounds the run: what there is no time for is not
 measured, the tree's choice of each shape first. The JSON holds every plan with its prediction,
-its resources and its microseconds; of each shape one line is printed. Imports of torch and cupy stand
-in the functions that run after the builds, so that ``--build-only`` needs no GPU.
+its resources and its microseconds; of each shape one line is printed.
+
+Imports of torch and cupy stand in the functions that run after the builds, so that
+``--build-only`` needs no GPU.
 """
 
 from __future__ import annotations
