@@ -45,8 +45,9 @@ bytes. A chip that boosts to 1,980 MHz when little runs (from memory) alone make
 TWO_FRAGMENTS = 1.089
 """How much longer math takes with two fragments of 64 rows a consumer.
 
-Fitted to kernels measured on an H200: 256x128 (two fragments, n128) against 128x256 (one, n256), same FLOP a slice:
-1.086 at 4096-cubed, 1.06 at 8192-cubed and at 4096x2112x7168."""
+Fitted to kernels measured on an H200: 256x128 (two fragments, n128) took longer than 128x256 (one,
+n256; the same FLOP a slice) by a factor of 1.086 at 4096-cubed, 1.06 at 8192-cubed and at
+4096x2112x7168."""
 
 
 FINISH = 50
