@@ -31,6 +31,10 @@ ONLY_MMA_SYNC = ("warps_m", "warps_n", "min_blocks")
 """Overrides that mean nothing to wgmma: its warps and its one resident block are its own."""
 
 
+AS_GIVEN = "as given"
+"""Why a family that the user did not name was not asked."""
+
+
 class Considered(NamedTuple):
     """What came of asking for the family.
 
@@ -69,7 +73,7 @@ class Considered(NamedTuple):
                 f" wgmma would take {fast.clocks / clock:.1f}"
             )
         if self.wgmma:
-            return f"no wgmma: {self.wgmma}"
+            return self.wgmma if self.wgmma == AS_GIVEN else f"no wgmma: {self.wgmma}"
         return "no wgmma kernel has the values that are given"
 
 
@@ -100,7 +104,7 @@ def consider(spec: GemmSpec, arch: Arch, problem: Problem, machine: Machine) -> 
 def mma_sync_obstacle(overrides: Overrides) -> str:
     """Which override keeps mma.sync out; empty when none does."""
     if overrides.family == "wgmma":
-        return "as given"
+        return AS_GIVEN
     for name in wgmma_menu.ONLY_HERE:
         value = getattr(overrides, name)
         if value is not None:
@@ -118,7 +122,7 @@ def wgmma_obstacle(spec: GemmSpec, arch: Arch) -> str:
 def _override_obstacle(overrides: Overrides) -> str:
     """Which override keeps wgmma out."""
     if overrides.family == "mma_sync":
-        return "as given"
+        return AS_GIVEN
     for name in ONLY_MMA_SYNC:
         value = getattr(overrides, name)
         if value is not None:

@@ -46,7 +46,7 @@ FAMILIES = {
     "m=1024 n=1024 k=0 layout=nt lda=8 ldb=8": (
         "mma_sync", "no wgmma: k = 0 leaves nothing to multiply"
     ),
-    f"{SERVED} family=mma_sync": ("mma_sync", "no wgmma: as given"),
+    f"{SERVED} family=mma_sync": ("mma_sync", "as given"),
     f"{SERVED} family=wgmma": ("wgmma", "as given"),
     f"{SERVED} consumers=2": ("wgmma", "consumers = 2 is given, which only wgmma has"),
     f"{SERVED} warps_m=4": ("mma_sync", "no wgmma: warps_m = 4 is given, which only mma.sync has"),

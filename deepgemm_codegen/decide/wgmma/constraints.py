@@ -24,7 +24,7 @@ MAX_ACCUMULATORS = 128
 """fp32 sums a thread; setmaxnreg gives a consumer thread 232 registers beside a second one."""
 
 MAX_CLUSTER = 2
-"""Blocks of a cluster; larger ones were slower in every open kernel's report."""
+"""Blocks of a cluster; larger ones were slower for the author of fast.cu (its README, H100)."""
 
 PANEL_COLUMNS = 64
 """16-bit elements of a 128-byte row."""

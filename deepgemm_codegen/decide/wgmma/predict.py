@@ -9,8 +9,8 @@ One block stays on each multiprocessor and computes ``rounds`` tiles, one after 
              the latency spread over the slices in flight
 
 mma and feed hide each other, unlike those of mma.sync: both are read by the tensor core itself.
-The constants were fitted to 84 kernels of 12 shapes, measured on an H200 beside cuBLAS; the
-fastest kernel of each shape is within 3 percent of the model's pick there.
+The constants were fitted together to 84 kernels of 12 shapes, measured on an H200 beside cuBLAS:
+times, and the order within a shape. `docs/decisions.md` says how well they fit.
 """
 
 from __future__ import annotations

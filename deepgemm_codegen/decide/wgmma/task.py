@@ -20,8 +20,9 @@ __all__ = ["Task", "task_of"]
 HEAT, HEAT_US = 0.288, 25.0
 """How far power lowers the clock, and the microseconds of math that lower it half way.
 
-Measured on an H200: slices of 128x256 take 1.11 x the clocks of the datasheet's rate at
-1024-cubed, where little runs, and 1.45 x at 4096-cubed, where 640 to 700 TFLOP/s are sustained."""
+Fitted to kernels measured on an H200: slices of 128x256 take about 1.11 x the clocks of the
+datasheet's rate at 1024-cubed, where little runs, and 1.45 x at 4096-cubed, where the chip
+sustains 640 TFLOP/s. Both halves of such a comparison ran in one run and so at one clock."""
 
 
 class Task(NamedTuple):

@@ -38,15 +38,16 @@ SHARED_RATE = 128
 FEED = 0.825
 """Clocks of shared memory charged for each that its bytes take.
 
-Measured on an H200: at 784x512x2048, where shared memory binds, slices of 64x64, 64x128 and
-128x64 take 283, 333 and 373 clocks of the datasheet's 1,755 MHz; the chip then runs at its boost
-of up to 1,980 MHz, which alone makes it 0.886."""
+Fitted to kernels measured on an H200: at 784x512x2048 slices of 64x64, 64x128 and 128x64 take
+about 283, 333 and 373 clocks of 1,755 MHz (the launch set aside), for 256, 384 and 448 by their
+bytes. A chip that boosts to 1,980 MHz when little runs (from memory) alone makes it 0.886."""
 
 TWO_FRAGMENTS = 1.089
 """How much longer math takes with two fragments of 64 rows a consumer.
 
-Measured on an H200: 256x128 (two fragments, n128) against 128x256 (one, n256), same FLOP a slice:
-1.086 at 4096-cubed, 1.06 at 8192-cubed and at 4096x2112x7168."""
+Fitted to kernels measured on an H200: 256x128 (two fragments, n128) took longer than 128x256 (one,
+n256; the same FLOP a slice) by a factor of 1.086 at 4096-cubed, 1.06 at 8192-cubed and at
+4096x2112x7168."""
 
 
 FINISH = 50
@@ -59,7 +60,7 @@ FINISH_SLAB, PART = 0.038, 300
 """The same through slabs, and clocks of one pass of a warp's slab, mostly latency.
 
 Fitted, as those above, to kernels measured on an H200: at 4096-cubed tiles of 128x176, which pass
-in eleven parts of 16 columns, lose to 128x160 in five of 32."""
+in eleven parts of 16 columns, take 1.51 x the clocks of their math, 128x192 by TMA 1.44 x."""
 
 
 class Tile(NamedTuple):
