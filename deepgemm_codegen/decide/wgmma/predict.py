@@ -50,11 +50,13 @@ HIDDEN = 0.385
 SLAB_WRITE = 0.3
 """Part of the writing that a slab's epilogue waits for."""
 
-SOLO = 1.05
-"""How much longer a lone consumer's slices take: nobody computes while it waits and issues.
+OVERHANG = 0.6
+"""How much longer a lone consumer's slices take for each of its tiles that lies past n.
 
-Measured on an H200 after the fit: 64x192 took 1.2 x its prediction without this at 4096x320x1280
-and 1.04 x at 6144x768x3072, 64x64 to 64x128 between 0.85 and 1.07 x."""
+Measured on an H200 after the fit. At 4096x320x1280, 64x96, 64x128, 64x192 and 64x256 reach past n
+by 64 to 192 columns and took 1.07 to 1.7 x the time without this term, 64x64 and 64x160, which do
+not, 0.9 to 0.97 x; at 1024x640x640, 64x96 (32 columns past n) was slower than 64x128. Tiles of two
+consumers show no such thing; why is not known."""
 
 LAST_WRITE = 1.2
 """How long the last tiles' writing takes for each clock that device memory needs: all write at
@@ -101,7 +103,7 @@ def kernel_clocks(
             flow += late * (steps - depth) / steps
     slice_clocks = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
     if tile.consumers == 1:
-        slice_clocks *= SOLO
+        slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
     out = task.out / rounds
     busy = slices * (slice_clocks + sync)
     if task.tma_store and tile.whole_panels:
