@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from cuda.bindings import nvrtc
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide.assemble import WgmmaChoice, assemble

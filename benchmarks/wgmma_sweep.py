@@ -163,9 +163,9 @@ def plan_of(shape: Shape, dtype: str, choice: WgmmaChoice) -> Any:
 
 def arguments_of(plan: Any, pointers: dict[str, int]) -> tuple[Any, ...]:
     """The kernel's arguments for one input set; alpha is 1."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
-    from deepgemm_codegen.harness.tensor_map import encode_tensor_map  # noqa: PLC0415
+    from deepgemm_codegen.harness.tensor_map import encode_tensor_map
 
     maps = {description.name: description for description in plan.tensor_maps}
     found: list[Any] = []
@@ -185,8 +185,8 @@ def measure(
     shape: Shape, dtype: str, built: list[tuple[bytes, dict[str, Any]]], seconds: float
 ) -> dict[str, Any]:
     """Times every cubin of a shape beside torch.matmul, as many as there is time for."""
-    import torch  # noqa: PLC0415
-    from gpu_timing import interleaved, sets_for  # noqa: PLC0415
+    import torch
+    from gpu_timing import interleaved, sets_for
 
     m, n, k = shape
     kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[dtype]
@@ -245,9 +245,9 @@ def _replay_seconds(facts: dict[str, Any], sets: int, sides: int) -> float:
 
 def launcher(plan: Any, cubin: bytes, a: list[Any], b: list[Any], d: list[Any]) -> Any:
     """A function that launches the kernel once on input set i, on torch's current stream."""
-    import cupy  # noqa: PLC0415
-    import torch  # noqa: PLC0415
-    from mma_sync_rung import load  # noqa: PLC0415
+    import cupy
+    import torch
+    from mma_sync_rung import load
 
     function = load(cubin, plan.name, plan.body.shared_bytes)
     sms = torch.cuda.get_device_properties(0).multi_processor_count
@@ -312,7 +312,7 @@ def main() -> None:
         for (shape, *_), (cubin, facts) in zip(jobs, built, strict=True):
             print(shape, len(cubin), facts)
         return
-    import torch  # noqa: PLC0415
+    import torch
 
     results = []
     for place, shape in enumerate(shapes):
