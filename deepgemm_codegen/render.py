@@ -24,6 +24,8 @@ __all__ = ["environment", "render_kernel", "template_cache_in_use"]
 
 def _printable(value: object) -> object:
     """Lets only text and whole numbers through; True, None and 1e-05 would print as Python."""
+    if type(value) is str or type(value) is int:  # nearly always, some two hundred times a file
+        return value
     import jinja2  # noqa: PLC0415
 
     if isinstance(value, jinja2.Undefined):
