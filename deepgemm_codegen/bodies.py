@@ -99,11 +99,6 @@ class MmaSync:
         return self.tile_k // FRAGMENT_K
 
     @property
-    def mmas_per_step(self) -> int:
-        """Mma instructions along k in one fragment set: 1, or 2 where mma_k is 8."""
-        return FRAGMENT_K // self.mma_k
-
-    @property
     def b_pairs(self) -> bool:
         """Whether one ldmatrix.x4 loads two of B's fragments (else .x2 loads one)."""
         return (self.warp_n // self.mma_n) % 2 == 0

@@ -241,11 +241,6 @@ class Output:
         return max(d for d in range(1, WARP + 1) if self.vectors_per_row % d == 0)
 
     @property
-    def column_passes(self) -> int:
-        """Times those lanes move along a row."""
-        return self.vectors_per_row // self.lanes_per_row
-
-    @property
     def rows_per_pass(self) -> int:
         """Rows that a warp stores at a time: a power of two up to 16."""
         rows = 16
