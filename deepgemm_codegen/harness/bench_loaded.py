@@ -15,7 +15,7 @@ from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample
 from deepgemm_codegen.harness.bench_cublas import call_of
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
 from deepgemm_codegen.harness.bench_stats import WARM_SECONDS
-from deepgemm_codegen.harness.gpu import _arguments
+from deepgemm_codegen.harness.gpu import launch_arguments
 from deepgemm_codegen.harness.inputs import Normal
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
 
@@ -63,20 +63,13 @@ class _Sets:
         first = -int(store.data.ptr) % align // size
         return cls(matrix, store[first : first + step * count], step)
 
-    def at(self, index: int) -> _Pointer:
+    def at(self, index: int) -> int:
         """The device address of a set."""
-        return _Pointer(int(self.bits.data.ptr) + index * self.step * self.matrix.dtype.bytes)
+        return int(self.bits.data.ptr) + index * self.step * self.matrix.dtype.bytes
 
     def first(self) -> Any:
         """The first set as flat bits."""
         return self.bits[: self.matrix.elements]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pointer:
-    """What `_arguments` asks of a buffer."""
-
-    pointer: int
 
 
 class LoadedKernel:
@@ -117,7 +110,7 @@ class LoadedKernel:
         grid = (plan.blocks.evaluate({**problem.sizes, "sms": self._bench.machine.sms}), 1, 1)
         block, shared = (plan.body.threads, 1, 1), plan.body.shared_bytes
         arguments = [
-            _arguments(problem, {name: sets.at(i) for name, sets in self._operands.items()})  # type: ignore[misc]
+            launch_arguments(problem, {name: s.at(i) for name, s in self._operands.items()})
             for i in range(self._sets)
         ]
 
@@ -173,11 +166,8 @@ class LoadedKernel:
         return self._judged(Rival(CUBLAS, side, call.note))
 
     def _pointers(self, first: str, second: str) -> list[tuple[int, int, int]]:
-        names = (first, second, "d")
-        return [
-            tuple(self._operands[name].at(i).pointer for name in names)  # type: ignore[misc]
-            for i in range(self._sets)
-        ]
+        a, b, d = (self._operands[name] for name in (first, second, "d"))
+        return [(a.at(i), b.at(i), d.at(i)) for i in range(self._sets)]
 
     def _judged(self, rival: Rival) -> Rival:
         """The rival, unless it does not run or computes something else."""

@@ -20,6 +20,8 @@ from deepgemm_codegen.harness.tensor_map import encode_tensor_map
 from deepgemm_codegen.toolchain import explain_mismatch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Matrix, Problem
@@ -192,7 +194,8 @@ class GpuDevice:
             if source in inputs.values:
                 fill(problem.matrix(source), inputs, buffer.bits, self._cupy)
         if problem.grid:
-            self._start(problem, _arguments(problem, buffers))
+            addresses = {name: buffer.pointer for name, buffer in buffers.items()}
+            self._start(problem, launch_arguments(problem, addresses))
         damage = tuple(text for text in (b.damage() for b in buffers.values()) if text)
         return Outcome(buffers["d"].bits, poison(problem.matrix("d").dtype), damage)
 
@@ -217,19 +220,23 @@ class GpuDevice:
             )
 
 
-def _arguments(problem: Problem, buffers: dict[str, _Buffer]) -> tuple[Any, ...]:
-    """The kernel's arguments as numpy scalars, which cupy passes by their size."""
+def launch_arguments(problem: Problem, addresses: Mapping[str, int]) -> tuple[Any, ...]:
+    """The kernel's arguments as numpy scalars, which cupy passes by their size.
+
+    Args:
+        problem: the kernel with its sizes.
+        addresses: device address of each matrix by name; one that is missing becomes null.
+    """
     kinds = {"alpha": "f4", "beta": "f4", "dim": "i4", "stride": "i8"}
     maps = {description.name: description for description in problem.plan.tensor_maps}
     strides = {f"ld{m.name}": m.leading for m in problem.matrices}
     found: list[Any] = []
     for parameter in problem.plan.kernel_parameters:
         if parameter.pointer:
-            buffer = buffers.get(parameter.name)
-            found.append(np.uint64(0 if buffer is None else buffer.pointer))
+            found.append(np.uint64(addresses.get(parameter.name, 0)))
         elif parameter.role == "map":
             description = maps[parameter.name]
-            pointer = buffers[description.pointer].pointer
+            pointer = addresses[description.pointer]
             sizes = {**problem.sizes, **strides}
             found.append(encode_tensor_map(description, pointer, sizes))
         else:

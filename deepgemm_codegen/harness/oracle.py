@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from deepgemm_codegen.emulator.tensorcore import arithmetic
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 
 if TYPE_CHECKING:
@@ -62,11 +63,10 @@ class StepModel:
     def of(cls, arch: str) -> StepModel:
         """The model of an architecture such as ``sm_90`` for 16-bit operands.
 
-        Source: published measurements for sm_75 to sm_89, own measurement on an H200 for sm_90,
-        published recordings for sm_100; sm_120 is taken to equal sm_100, unverified.
+        The emulator's table holds the facts and their sources.
         """
-        number = int("".join(c for c in arch if c.isdigit()))
-        return cls(16, 25) if number >= 90 else cls(8, 24)
+        found = arithmetic(arch)
+        return cls(found.group, found.fraction)
 
 
 @dataclass(frozen=True, slots=True)
