@@ -14,7 +14,7 @@ from deepgemm_codegen.expressions import Expression, Number, Variable
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
 
-__all__ = ["WARP", "Extent", "Operand", "Output"]
+__all__ = ["WARP", "Extent", "MatrixOperand", "Operand", "Output"]
 
 WARP = 32
 """Threads of a warp."""
@@ -85,8 +85,8 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """How A or B travels: global memory, shared memory, fragments.
+class MatrixOperand:
+    """A or B in a plan, however it travels.
 
     Attributes:
         name: ``a`` or ``b``, its role in the plan; `source` is the caller's letter.
@@ -97,11 +97,6 @@ class Operand:
             ``ld<source>``.
         rows: the extent across the rows of the stored matrix.
         columns: the contiguous extent.
-        vector_bytes: bytes that one thread copies at a time.
-        mechanism: ``cp_async`` from global to shared memory in flight, or ``registers`` (load,
-            then store), for 2-byte vectors and for architectures without cp.async.
-        swizzle_bytes: panel width in shared memory, see `deepgemm_codegen.layout`.
-        threads: threads of the block, all of which copy.
     """
 
     name: Literal["a", "b"]
@@ -111,10 +106,6 @@ class Operand:
     leading: int | None
     rows: Extent
     columns: Extent
-    vector_bytes: int
-    mechanism: Literal["cp_async", "registers"]
-    swizzle_bytes: int
-    threads: int
 
     @property
     def role(self) -> str:
@@ -125,6 +116,34 @@ class Operand:
     def k_major(self) -> bool:
         """Whether k is contiguous."""
         return self.major == "k"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of the tile."""
+        return self.columns.tile * self.dtype.bytes
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one stage's tile."""
+        return self.rows.tile * self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Operand(MatrixOperand):
+    """How A or B travels through the threads: global memory, shared memory, fragments.
+
+    Attributes:
+        vector_bytes: bytes that one thread copies at a time.
+        mechanism: ``cp_async`` from global to shared memory in flight, or ``registers`` (load,
+            then store), for 2-byte vectors and for architectures without cp.async.
+        swizzle_bytes: panel width in shared memory, see `deepgemm_codegen.layout`.
+        threads: threads of the block, all of which copy.
+    """
+
+    vector_bytes: int
+    mechanism: Literal["cp_async", "registers"]
+    swizzle_bytes: int
+    threads: int
 
     @property
     def in_flight(self) -> bool:
@@ -140,16 +159,6 @@ class Operand:
     def leading_symbol(self) -> str:
         """The generated constant or argument that holds the leading dimension."""
         return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one stage's tile."""
-        return self.rows.tile * self.row_bytes
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row of the tile."""
-        return self.columns.tile * self.dtype.bytes
 
     @property
     def panels(self) -> int:

@@ -7,12 +7,13 @@ for the C launcher, the GPU harness and the emulator.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.tiles import MatrixOperand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.expressions import Expression
-    from deepgemm_codegen.tiles import Extent
 
 __all__ = ["PANEL_BYTES", "TMA_ALIGNMENT", "TensorMap", "TmaOperand"]
 
@@ -47,44 +48,15 @@ class TensorMap:
 
 
 @dataclass(frozen=True, slots=True)
-class TmaOperand:
+class TmaOperand(MatrixOperand):
     """How A or B travels by TMA: boxes of one panel, 128-byte swizzled.
 
     Attributes:
-        name: ``a`` or ``b``, its role in the plan.
-        source: the caller's operand that plays the role.
-        dtype: element type.
-        major: ``k`` when k is contiguous in memory, ``mn`` when m or n is.
-        leading: leading dimension in elements; None when it is a run-time argument.
-        rows: the extent across the rows of the stored matrix.
-        columns: the contiguous extent.
         sharers: blocks of a cluster that read the same tile; each loads its part of the rows for
             all of them (TMA multicast).
     """
 
-    name: Literal["a", "b"]
-    source: Literal["a", "b"]
-    dtype: DType
-    major: Literal["k", "mn"]
-    leading: int | None
-    rows: Extent
-    columns: Extent
     sharers: int
-
-    @property
-    def role(self) -> str:
-        """``A`` or ``B``: the prefix of the operand's generated constants."""
-        return self.name.upper()
-
-    @property
-    def k_major(self) -> bool:
-        """Whether k is contiguous."""
-        return self.major == "k"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one stage's tile."""
-        return self.rows.tile * self.columns.tile * self.dtype.bytes
 
     @property
     def panel_columns(self) -> int:

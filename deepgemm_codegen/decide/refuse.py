@@ -9,10 +9,11 @@ from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide.assemble import Choice
 from deepgemm_codegen.decide.constraints import MAX_GRID, PHRASES, violations
 from deepgemm_codegen.decide.menu import LEGAL, Menu, menu_for
+from deepgemm_codegen.decide.nearest import nearest_miss
 from deepgemm_codegen.decide.search import search
 from deepgemm_codegen.decide.wgmma.menu import ONLY_HERE
 from deepgemm_codegen.decide.wgmma.refuse import refuse_wgmma
-from deepgemm_codegen.errors import InputError, InternalError
+from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,19 +112,8 @@ def _candidates(menu: Menu) -> Iterator[Choice]:
 
 def _nearest_miss(problem: Problem, machine: Machine, menu: Menu) -> tuple[str, int, int]:
     """(constraint, got, limit) of the candidate that comes closest to being legal."""
-    order = {name: place for place, name in enumerate(PHRASES)}
-    best = None
-    for choice in _candidates(menu):
-        missed = list(violations(problem, machine, choice))
-        if not missed:
-            raise InternalError(f"{choice} is legal, yet the search found nothing")
-        name, got, limit = missed[0]
-        key = (-order[name], len(missed), abs(got - limit) / max(limit, 1), name, got, limit)
-        if best is None or key < best:
-            best = key
-    if best is None:
-        raise InternalError("an empty menu")
-    return best[-3:]
+    missed = (list(violations(problem, machine, choice)) for choice in _candidates(menu))
+    return nearest_miss(missed, PHRASES)
 
 
 def _nearest_legal(

@@ -6,10 +6,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.assemble import WgmmaChoice
+from deepgemm_codegen.decide.nearest import nearest_miss
 from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violations
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.search import search
-from deepgemm_codegen.errors import InputError, InternalError
+from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
@@ -45,9 +46,7 @@ def refuse_wgmma(spec: GemmSpec, task: Task) -> InputError:
 
 def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
     """(constraint, got, limit) of the candidate that comes closest to being legal."""
-    order = {name: place for place, name in enumerate(PHRASES)}
-    best = None
-    for numbers in product(
+    candidates = product(
         menu.tile_m,
         menu.tile_n,
         menu.consumers,
@@ -55,17 +54,9 @@ def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
         menu.cluster_m,
         menu.cluster_n,
         menu.raster_group[:1],
-    ):
-        missed = list(violations(task, WgmmaChoice(*numbers)))
-        if not missed:
-            raise InternalError(f"{numbers} is legal, yet the search found nothing")
-        name, got, limit = missed[0]
-        key = (-order[name], len(missed), abs(got - limit) / max(limit, 1), name, got, limit)
-        if best is None or key < best:
-            best = key
-    if best is None:
-        raise InternalError("an empty menu")
-    return best[-3:]
+    )
+    missed = (list(violations(task, WgmmaChoice(*numbers))) for numbers in candidates)
+    return nearest_miss(missed, PHRASES)
 
 
 def _nearest_legal(task: Task, given: dict[str, int], name: str) -> int | None:
