@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Listener, split_id
+from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Listener
+from deepgemm_codegen.emulator.pairs import report_pairs
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
@@ -297,23 +298,6 @@ class RaceListener(Listener):
         where: Array,
         others: Array | None = None,
     ) -> None:
-        """One finding for each pair of instructions among the accesses ``where``.
-
-        ``accesses`` are cells and identities; ``others`` the identity that each of ``where``
-        conflicts with.
-        """
-        cells, ids = accesses
-        sites = ids[where] >> SITE_SHIFT
-        keys = sites if others is None else (sites << SITE_SHIFT) | (others >> SITE_SHIFT)
-        _, firsts, counts = np.unique(keys, return_index=True, return_counts=True)
-        for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
-            index = int(where[first])
-            site, lane = split_id(int(ids[index]))
-            self.collector.add(
-                *what,
-                site,
-                lane,
-                other=None if others is None else split_id(int(others[first])),
-                address=int(cells[index] << self.shift) % self.stride,
-                count=int(count),
-            )
+        report_pairs(
+            self.collector, what, *accesses, where, others, shift=self.shift, stride=self.stride
+        )
