@@ -23,7 +23,7 @@ from cuda.bindings import nvrtc
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide.assemble import WgmmaChoice, assemble
+from deepgemm_codegen.decide import WgmmaChoice
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, TensorMap, parse, run
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
@@ -54,7 +54,7 @@ def hopper() -> tuple[KernelPlan, str]:
     """The plan of the wgmma kernel, and its PTX."""
     spec = GemmSpec.from_fields({"m": TILE, "n": 256, "k": K, "layout": "nt", "arch": "sm_90a"})
     choice = WgmmaChoice(TILE, 256, 2, 3, 1, 1, 8)
-    plan = assemble(spec, load_arch(spec.arch), choice).kernels[0]
+    plan = choice.program(spec, load_arch(spec.arch)).kernels[0]
     return plan, compile_ptx(render_kernel(plan), name=plan.name, arch=plan.target).ptx
 
 

@@ -23,7 +23,7 @@ from gpu_timing import interleaved, sets_for
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import Choice, assemble, decide
+from deepgemm_codegen.decide import MmaSyncChoice, decide
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
@@ -89,7 +89,7 @@ def main() -> None:
     plans = [decide(spec, arch).kernels[0]]
     if options.plans == "sweep":
         plans += [
-            assemble(spec, arch, Choice(*numbers)).kernels[0]
+            MmaSyncChoice(*numbers).program(spec, arch).kernels[0]
             for numbers in (
                 (128, 128, 32, 2, 2, 4, 2, 8),
                 (128, 128, 64, 2, 2, 3, 2, 8),

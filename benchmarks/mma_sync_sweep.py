@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import Choice, assemble, decide
+from deepgemm_codegen.decide import MmaSyncChoice, decide
 from deepgemm_codegen.errors import CodegenError
 from deepgemm_codegen.harness.bench_data import Entry
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
@@ -58,13 +58,13 @@ def spec_of(shape: tuple[int, int, int]) -> GemmSpec:
     )
 
 
-def choices(spec: GemmSpec, count: int, seed: int) -> list[Choice]:
+def choices(spec: GemmSpec, count: int, seed: int) -> list[MmaSyncChoice]:
     """The tree's choice, then a sample of legal ones."""
     arch = load_arch(spec.arch, spec.gpu)
     chosen = decide(spec, arch).kernels[0]
     body = chosen.body
     found = [
-        Choice(
+        MmaSyncChoice(
             body.tile_m,
             body.tile_n,
             body.tile_k,
@@ -91,13 +91,13 @@ def choices(spec: GemmSpec, count: int, seed: int) -> list[Choice]:
     for tile_m, tile_n, tile_k, (warps_m, warps_n), stages, blocks, group in space:
         if len(found) > count:
             break
-        choice = Choice(tile_m, tile_n, tile_k, warps_m, warps_n, stages, blocks, group)
+        choice = MmaSyncChoice(tile_m, tile_n, tile_k, warps_m, warps_n, stages, blocks, group)
         if _legal(spec, choice, arch.shared_per_block, arch.shared_per_sm):
             found.append(choice)
     return found
 
 
-def _legal(spec: GemmSpec, c: Choice, per_block: int, per_sm: int) -> bool:
+def _legal(spec: GemmSpec, c: MmaSyncChoice, per_block: int, per_sm: int) -> bool:
     if c.tile_m % (16 * c.warps_m) or c.tile_n % (8 * c.warps_n):
         return False
     if c.tile_m >= 2 * max(16, spec.m.size) or c.tile_n >= 2 * max(8, spec.n.size):
@@ -109,7 +109,7 @@ def _legal(spec: GemmSpec, c: Choice, per_block: int, per_sm: int) -> bool:
     if 32 * warps * c.min_blocks * min(255, accumulators + 90) > 65536:
         return False
     try:
-        body = assemble(spec, load_arch(spec.arch, spec.gpu), c).kernels[0].body
+        body = c.program(spec, load_arch(spec.arch, spec.gpu)).kernels[0].body
     except CodegenError:
         return False
     if body.operands_in_registers and c.stages != 2:
@@ -118,14 +118,14 @@ def _legal(spec: GemmSpec, c: Choice, per_block: int, per_sm: int) -> bool:
     return body.shared_bytes <= per_block and resident <= per_sm
 
 
-def build(job: tuple[tuple[int, int, int], Choice]) -> tuple[Entry, dict[str, Any]]:
+def build(job: tuple[tuple[int, int, int], MmaSyncChoice]) -> tuple[Entry, dict[str, Any]]:
     """One choice's kernel and its facts."""
     shape, choice = job
     spec = spec_of(shape)
-    plan = assemble(spec, load_arch(spec.arch, spec.gpu), choice).kernels[0]
+    plan = choice.program(spec, load_arch(spec.arch, spec.gpu)).kernels[0]
     built = build_cubin(render_kernel(plan), name=plan.name, arch="sm_90", cached=False)
     usage = built.resources[plan.name]
-    facts = {field: getattr(choice, field) for field in Choice.__slots__}
+    facts = {field: getattr(choice, field) for field in MmaSyncChoice.__slots__}
     facts |= {"registers": usage.registers, "spills": usage.spill_store_bytes}
     facts |= {"shared": plan.body.shared_bytes, "swizzle": plan.body.a.swizzle_bytes}
     return Entry(plan, built.cubin, built.arch), facts
@@ -184,7 +184,7 @@ def main() -> None:
         print(
             f"{shape!s:22} cuBLAS {result['cublas_us']:8.1f} us, tree {plans[0].get('us', 0):8.1f},"
             f" best of {len(plans)} {best['us']:8.1f}"
-            f" {[best[f] for f in Choice.__slots__]}, tree {list(plans[0].values())[:8]},"
+            f" {[best[f] for f in MmaSyncChoice.__slots__]}, tree {list(plans[0].values())[:8]},"
             f" {wrong} wrong",
             flush=True,
         )

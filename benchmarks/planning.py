@@ -19,15 +19,10 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide import assemble, decide
+from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.families import consider
-from deepgemm_codegen.decide.machine import machine_of
-from deepgemm_codegen.decide.menu import menu_for
-from deepgemm_codegen.decide.predict import predict
-from deepgemm_codegen.decide.problem import problem_of
-from deepgemm_codegen.decide.questions import answers
-from deepgemm_codegen.decide.wgmma.predict import predict as predict_wgmma
-from deepgemm_codegen.decide.wgmma.questions import answers as answers_of_wgmma
+from deepgemm_codegen.decide.family import setting_of
+from deepgemm_codegen.decide.mma_sync.menu import menu_for
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 
@@ -42,17 +37,6 @@ SIZES = (64, 77, 128, 256, 320, 512, 640, 768, 1024, 1280, 2048, 2560, 3072, 409
 def targets_of(arch: str) -> list[str]:
     """One target, or all of them; sm_90a stands beside sm_90."""
     return [arch] if arch else [*known_architectures(), "sm_90a"]
-
-
-def answered(spec: Any, arch: Any, problem: Any, machine: Any, considered: Any, reason: str) -> Any:
-    """(choice, decisions) of the family that won, with its prediction made on the way."""
-    if considered.slow is not None:
-        choice = considered.slow.choice
-        prediction = predict(problem, machine, choice)
-        return choice, answers(problem, arch, machine, choice, prediction, reason)
-    choice, task = considered.fast.choice, considered.task
-    prediction = predict_wgmma(task, choice)
-    return choice, answers_of_wgmma(spec, task, choice, prediction, reason)
 
 
 def specs(count: int, seed: int, targets: list[str]) -> list[GemmSpec]:
@@ -107,19 +91,15 @@ def main() -> None:
     for spec in specs(options.specs, options.seed, targets):
         arch = load_arch(spec.arch)
         took: dict[str, float] = {}
-        took["problem"], problem = timed(lambda s=spec, a=arch: problem_of(s, a))
-        machine = machine_of(arch)
-        took["search"], considered = timed(
-            lambda s=spec, a=arch, p=problem, m=machine: consider(s, a, p, m)
-        )
+        took["setting"], setting = timed(lambda s=spec, a=arch: setting_of(s, a))
+        took["search"], considered = timed(lambda s=setting: consider(s))
+        winner, family = considered.winner, considered.family
+        if winner is None or family is None:
+            raise SystemExit(f"nothing serves {spec}")
         reason = considered.reason(arch)
-        took["answers"], (choice, decisions) = timed(
-            lambda s=spec, a=arch, p=problem, m=machine, c=considered, r=reason: answered(
-                s, a, p, m, c, r
-            )
-        )
+        took["answers"], decisions = timed(lambda w=winner, r=reason: w.decisions(r))
         took["assemble"], program = timed(
-            lambda s=spec, a=arch, c=choice, d=decisions: assemble(s, a, c, d)
+            lambda s=spec, a=arch, c=winner.choice, d=decisions: c.program(s, a, d)
         )
         took["render"], _ = timed(lambda k=program.kernels[0]: render_kernel(k))
         took["decide"], again = timed(lambda s=spec, a=arch: decide(s, a))
@@ -128,9 +108,9 @@ def main() -> None:
         took["decide + render"] = took["decide"] + took["render"]
         for stage, microseconds in took.items():
             samples.setdefault(stage, []).append(microseconds)
-        costed.append(sum(f.costed for f in (considered.fast, considered.slow) if f is not None))
-        offered.append(menu_size(menu_for(problem, spec.overrides)))
-        families.append(considered.family)
+        costed.append(winner.costed)
+        offered.append(menu_size(menu_for(setting.problem, spec.overrides)))
+        families.append(family.name)
     print(f"{options.specs} distinct specs, seed {options.seed}")
     print(f"{'stage':16} {'median us':>10} {'p95 us':>10}")
     for stage, values in samples.items():

@@ -28,7 +28,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import WgmmaChoice, assemble
+from deepgemm_codegen.decide import WgmmaChoice
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.wgmma.constraints import violations
@@ -158,7 +158,7 @@ def build(job: Job) -> tuple[bytes, dict[str, Any]]:
 def plan_of(shape: Shape, dtype: str, choice: WgmmaChoice) -> Any:
     """The plan of one choice."""
     spec = spec_of(shape, dtype)
-    return assemble(spec, load_arch(spec.arch, spec.gpu), choice).kernels[0]
+    return choice.program(spec, load_arch(spec.arch, spec.gpu)).kernels[0]
 
 
 def arguments_of(plan: Any, pointers: dict[str, int]) -> tuple[Any, ...]:

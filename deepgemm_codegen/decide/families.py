@@ -1,35 +1,32 @@
-"""Question: which family of instructions multiplies?
+"""Question: which family of kernels serves?
 
 mma.sync runs everywhere and serves every spec. wgmma is Hopper's own (sm_90a): faster, and bound
-to operands that TMA can serve. Where both can, the one that is predicted to take less is taken.
+to operands that TMA can serve. Of those that can serve, the one that is predicted to take least
+is taken.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.menu import menu_for
-from deepgemm_codegen.decide.search import Found, search
-from deepgemm_codegen.decide.tma import tma_obstacle
-from deepgemm_codegen.decide.wgmma import menu as wgmma_menu
-from deepgemm_codegen.decide.wgmma.search import WgmmaFound
-from deepgemm_codegen.decide.wgmma.search import search as wgmma_search
-from deepgemm_codegen.decide.wgmma.task import Task, task_of
-from deepgemm_codegen.decide.wgmma.tile import TILE_K
+from deepgemm_codegen.decide.menus import why_illegal
+from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
+from deepgemm_codegen.decide.wgmma.family import WGMMA
+from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.decide.machine import Machine
-    from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.decide.family import Answer, Family, Setting
     from deepgemm_codegen.overrides import Overrides
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["Considered", "consider", "mma_sync_obstacle", "wgmma_obstacle"]
+__all__ = ["AS_GIVEN", "FAMILIES", "Considered", "consider", "obstacle_of"]
 
-ONLY_MMA_SYNC = ("warps_m", "warps_n", "min_blocks")
-"""Overrides that mean nothing to wgmma: its warps and its one resident block are its own."""
-
+FAMILIES: tuple[Family, ...] = (WGMMA, MMA_SYNC)
+"""Every family, the narrow ones first: a later one need only be searched below their cost."""
 
 AS_GIVEN = "as given"
 """Why a family that the user did not name was not asked."""
@@ -39,105 +36,103 @@ class Considered(NamedTuple):
     """What came of asking for the family.
 
     Attributes:
-        wgmma: why wgmma was not asked, or empty.
-        mma_sync: why mma.sync was not asked, or empty.
-        task: the problem as wgmma sees it, where it was asked.
-        fast: wgmma's cheapest candidate, where it was asked and has one.
-        slow: mma.sync's, where it was asked and is cheaper than that.
+        obstacles: why a family was not asked, by name.
+        beaten: clocks of the families that were asked and lost; infinite for one that was left
+            as soon as it could not win, or has no kernel at all.
+        family: the cheapest, or None when nothing serves.
+        winner: its answer.
     """
 
-    wgmma: str
-    mma_sync: str
-    task: Task | None
-    fast: WgmmaFound | None
-    slow: Found | None
+    obstacles: dict[str, str]
+    beaten: dict[str, float]
+    family: Family | None
+    winner: Answer | None
 
     @property
-    def family(self) -> Literal["mma_sync", "wgmma"]:
-        """The answer."""
-        return "wgmma" if self.slow is None else "mma_sync"
+    def asked(self) -> list[Family]:
+        """The families that no obstacle kept out."""
+        return [family for family in FAMILIES if family.name not in self.obstacles]
 
     def reason(self, arch: Arch) -> str:
-        """Why, in one line."""
-        fast, slow, clock = self.fast, self.slow, arch.gpu.clock_mhz
-        if fast is not None and slow is None:
-            if self.mma_sync:
-                return self.mma_sync
-            return f"{fast.clocks / clock:.1f} us predicted; mma.sync would take longer"
-        if not arch.wgmma:
+        """Why the winner, in one line."""
+        if self.family is None or self.winner is None:
+            return ""
+        if self.family.name == "mma_sync" and not arch.wgmma and not self.beaten:
             opens = "; sm_90a opens wgmma" if arch.number == 90 else ""
             return f"{arch.name} multiplies through mma.sync{opens}"
-        if fast is not None and slow is not None:
-            return (
-                f"{slow.clocks / clock:.1f} us predicted;"
-                f" wgmma would take {fast.clocks / clock:.1f}"
-            )
-        if self.wgmma:
-            return self.wgmma if self.wgmma == AS_GIVEN else f"no wgmma: {self.wgmma}"
-        return "no wgmma kernel has the values that are given"
+        mhz = arch.gpu.clock_mhz
+        place = FAMILIES.index(self.family)
+        lost = [f for f in FAMILIES if f.name in self.beaten]
+        costed = [f for f in lost if self.beaten[f.name] < inf]
+        # One that was asked after the winner was left where it could not win any more.
+        left = [f for f in lost if f not in costed and FAMILIES.index(f) > place]
+        if costed or left:
+            words = [f"{f.shown} would take {self.beaten[f.name] / mhz:.1f}" for f in costed]
+            words += [f"{f.shown} would take longer" for f in left]
+            return f"{self.winner.clocks / mhz:.1f} us predicted; {', '.join(words)}"
+        for other in reversed(FAMILIES[:place]):
+            if other in lost:
+                return f"no {other.shown} kernel has the values that are given"
+            obstacle = self.obstacles[other.name]
+            return obstacle if obstacle == AS_GIVEN else f"no {other.shown}: {obstacle}"
+        return next(iter(self.obstacles.values()), "")
 
 
-def consider(spec: GemmSpec, arch: Arch, problem: Problem, machine: Machine) -> Considered:
+def consider(setting: Setting) -> Considered:
     """Asks the families that can serve a spec under its overrides for their best.
 
     Raises:
         InputError: an override that no kernel of the families asked could have.
     """
-    overrides = spec.overrides
-    no_wgmma, no_mma_sync = wgmma_obstacle(spec, arch), mma_sync_obstacle(overrides)
-    task = fast = slow = None
-    given = overrides.numbers()
-    if no_mma_sync:
-        if no_wgmma:
-            return Considered(no_wgmma, no_mma_sync, None, None, None)
-        wgmma_menu.check_legal(given)
-    else:
-        menu = menu_for(problem, overrides)
-    if not no_wgmma:
-        task = task_of(spec, problem, machine)
-        fast = wgmma_search(task, wgmma_menu.menu_for(problem, given))
-    if not no_mma_sync:
-        slow = search(problem, machine, menu, inf if fast is None else fast.clocks)
-    return Considered(no_wgmma, no_mma_sync, task, fast, slow)
+    spec, arch = setting.spec, setting.arch
+    given = spec.overrides.numbers()
+    obstacles: dict[str, str] = {}
+    beaten: dict[str, float] = {}
+    illegal = ""
+    chosen: Family | None = None
+    winner: Answer | None = None
+    for family in FAMILIES:
+        obstacle = obstacle_of(family, spec, arch)
+        if given and not obstacle:
+            obstacle = _illegal(family, given)
+            if obstacle:
+                where = "" if family is FAMILIES[-1] else f" with family = {family.name}"
+                illegal = obstacle.replace(":", f"{where}:", 1)
+        if obstacle:
+            obstacles[family.name] = obstacle
+            continue
+        answer = family.best(setting, inf if winner is None else winner.clocks)
+        if answer is None:
+            beaten[family.name] = inf
+            continue
+        if chosen is not None and winner is not None:
+            beaten[chosen.name] = winner.clocks
+        chosen, winner = family, answer
+    if illegal and len(obstacles) == len(FAMILIES):
+        raise InputError(illegal)
+    return Considered(obstacles, beaten, chosen, winner)
 
 
-def mma_sync_obstacle(overrides: Overrides) -> str:
-    """Which override keeps mma.sync out; empty when none does."""
-    if overrides.family == "wgmma":
-        return AS_GIVEN
-    for name in wgmma_menu.ONLY_HERE:
-        value = getattr(overrides, name)
-        if value is not None:
-            return f"{name} = {value} is given, which only wgmma has"
+def _illegal(family: Family, given: Mapping[str, int]) -> str:
+    """Which override no kernel of a family could have, and the nearest legal value."""
+    for name, value in given.items():
+        if value not in family.legal[name]:
+            return f"{name} = {value}: {why_illegal(value, family.legal[name])}"
     return ""
 
 
-def wgmma_obstacle(spec: GemmSpec, arch: Arch) -> str:
-    """What keeps wgmma out; empty when nothing does."""
-    if not arch.wgmma:
-        return f"{arch.name} has no wgmma"
-    return _override_obstacle(spec.overrides) or _operand_obstacle(spec)
+def obstacle_of(family: Family, spec: GemmSpec, arch: Arch) -> str:
+    """Why a family is not asked about a spec: the user's overrides or its own limits."""
+    return foreign_override(family, spec.overrides) or family.obstacle(spec, arch)
 
 
-def _override_obstacle(overrides: Overrides) -> str:
-    """Which override keeps wgmma out."""
-    if overrides.family == "mma_sync":
+def foreign_override(family: Family, overrides: Overrides) -> str:
+    """Which override keeps a family out; empty when none does."""
+    if overrides.family is not None and overrides.family != family.name:
         return AS_GIVEN
-    for name in ONLY_MMA_SYNC:
-        value = getattr(overrides, name)
-        if value is not None:
-            return f"{name} = {value} is given, which only mma.sync has"
-    if overrides.tile_k not in (None, TILE_K):
-        return f"tile_k = {overrides.tile_k} is given, and its slices are {TILE_K}"
+    for name, value in overrides.numbers().items():
+        if name not in family.legal:
+            others = [other.shown for other in FAMILIES if name in other.legal]
+            having = "has" if len(others) == 1 else "have"
+            return f"{name} = {value} is given, which only {' and '.join(others)} {having}"
     return ""
-
-
-def _operand_obstacle(spec: GemmSpec) -> str:
-    """What about the problem keeps wgmma out."""
-    if spec.dtype_a.bytes != 2:
-        return f"{spec.dtype_a} operands have no kernel yet"
-    if spec.batch > 1:
-        return f"batch = {spec.batch}, and its tensor maps have two dimensions"
-    if spec.k.size == 0:
-        return "k = 0 leaves nothing to multiply"
-    return tma_obstacle(spec, "a") or tma_obstacle(spec, "b")

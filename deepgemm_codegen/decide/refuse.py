@@ -1,28 +1,17 @@
-"""Refusals: what was given, the limit it breaks, and the nearest value that would do."""
+"""Refusals: what no family is asked about, with the limit and what would do instead."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide.assemble import Choice
-from deepgemm_codegen.decide.constraints import MAX_GRID, PHRASES, violations
-from deepgemm_codegen.decide.menu import LEGAL, Menu, menu_for
-from deepgemm_codegen.decide.nearest import nearest_miss
-from deepgemm_codegen.decide.search import search
-from deepgemm_codegen.decide.wgmma.menu import ONLY_HERE
-from deepgemm_codegen.decide.wgmma.refuse import refuse_wgmma
+from deepgemm_codegen.decide.families import FAMILIES, foreign_override
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.families import Considered
-    from deepgemm_codegen.decide.machine import Machine
-    from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["check_types", "refuse"]
@@ -47,108 +36,43 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
     )
 
 
-def _refuse_families(spec: GemmSpec, considered: Considered) -> InputError:
+def refuse(setting: Setting, considered: Considered) -> InputError:
+    """The error for a spec that no candidate of any family serves.
+
+    The last family that was asked serves most, and so knows best what is too much.
+    """
+    asked = considered.asked
+    return asked[-1].refuse(setting) if asked else _refuse_families(setting, considered)
+
+
+def _refuse_families(setting: Setting, considered: Considered) -> InputError:
     """The error for overrides that leave no family to ask, with the nearest that would do."""
+    spec, arch = setting.spec, setting.arch
     overrides = spec.overrides
-    if overrides.family == "wgmma":
-        arch = load_arch(spec.arch)
+    for family in FAMILIES:
+        if family.name != overrides.family:
+            continue
+        for name, value in overrides.numbers().items():
+            if name not in family.legal:
+                owners = [other.shown for other in FAMILIES if name in other.legal]
+                return InputError(
+                    f"{name} = {value} with family = {family.name}: only {' and '.join(owners)}"
+                    f" {'has' if len(owners) == 1 else 'have'} it; leave out one of these overrides"
+                )
         remedy = "the nearest legal family is mma_sync"
-        if not arch.wgmma:
+        if family.name == "wgmma" and not arch.wgmma:
             remedy = "give arch sm_90a, or family mma_sync"
-        return InputError(f"family = wgmma: {considered.wgmma}; {remedy}")
-    name, value = next(
-        (name, value) for name, value in overrides.numbers().items() if name in ONLY_HERE
-    )
-    if overrides.family == "mma_sync":
-        return InputError(
-            f"{name} = {value} with family = mma_sync: only wgmma has it;"
-            " leave out one of these overrides"
-        )
-    return InputError(
-        f"{name} = {value}: only wgmma has it, but {considered.wgmma}; leave {name} out"
-    )
-
-
-def refuse(
-    spec: GemmSpec, problem: Problem, machine: Machine, considered: Considered
-) -> InputError:
-    """The error for a spec that no candidate of any family serves."""
-    if considered.mma_sync:
-        if considered.task is None:
-            return _refuse_families(spec, considered)
-        return refuse_wgmma(spec, considered.task)
-    overrides = spec.overrides
-    given = overrides.numbers()
-    nearest = None
-    if not given or search(problem, machine, menu_for(problem)) is None:
-        return _too_large(spec, problem, machine)
-    menu = menu_for(problem, overrides)
-    name, got, limit = _nearest_miss(problem, machine, menu)
-    for blamed in reversed(given):
-        nearest = _nearest_legal(problem, machine, overrides, blamed)
-        if nearest is not None:
-            break
-    else:
-        blamed = next(reversed(given))
-    rest = ", ".join(f"{key} = {value}" for key, value in given.items() if key != blamed)
-    text = f"{blamed} = {given[blamed]}{' with ' if rest else ''}{rest}: "
-    text += PHRASES[name].format(got=got, limit=limit, machine=machine.name) + "; "
-    if nearest is None:
-        return InputError(text + "leave out one of these overrides")
-    return InputError(text + f"the nearest legal {blamed} is {nearest}")
-
-
-def _candidates(menu: Menu) -> Iterator[Choice]:
-    """The choices of a menu with the fewest stages and blocks: the easiest to serve."""
-    for tile_m in menu.tile_m:
-        for tile_n in menu.tile_n:
-            for warps_m, warps_n in menu.warps:
-                for tile_k in menu.tile_k:
-                    yield Choice(
-                        tile_m, tile_n, tile_k, warps_m, warps_n,
-                        menu.stages[0], menu.min_blocks[0], menu.raster_group[0],
-                    )  # fmt: skip
-
-
-def _nearest_miss(problem: Problem, machine: Machine, menu: Menu) -> tuple[str, int, int]:
-    """(constraint, got, limit) of the candidate that comes closest to being legal."""
-    missed = (list(violations(problem, machine, choice)) for choice in _candidates(menu))
-    return nearest_miss(missed, PHRASES)
-
-
-def _nearest_legal(
-    problem: Problem, machine: Machine, overrides: Overrides, name: str
-) -> int | None:
-    """The legal value of one override that is nearest to the given one, the others kept."""
-    wanted = overrides.numbers()[name]
-    values = sorted(LEGAL[name], key=lambda value: (abs(value - wanted), value))
-    for value in values:
-        changed: dict[str, Any] = {name: value}
-        if search(problem, machine, menu_for(problem, replace(overrides, **changed))) is not None:
-            return value
-    return None
-
-
-def _too_large(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError:
-    """The error for more tiles than a grid has blocks, with the nearest size that has not."""
-    m, n = ("n", "m") if spec.layout_d == "t" else ("m", "n")
-    text = f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: more tiles of D than the {MAX_GRID}"
-    text += " blocks of a grid, whatever the tile"
-    for name, field in (("batch", "batch"), (n, "n"), (m, "m")):
-        most = _largest(problem, machine, field)
-        if most:
-            return InputError(f"{text}; the largest {name} with the others as given is {most}")
-    return InputError(f"{text}; make two of them smaller")
-
-
-def _largest(problem: Problem, machine: Machine, field: str) -> int:
-    """The largest value of one extent that some candidate serves; 0 if none does."""
-    low, high = 0, getattr(problem, field)
-    while high - low > 1:
-        middle = (low + high) // 2
-        changed = problem._replace(**{field: middle})
-        if search(changed, machine, menu_for(changed)) is None:
-            high = middle
-        else:
-            low = middle
-    return low
+        obstacle = considered.obstacles[family.name]
+        return InputError(f"family = {family.name}: {obstacle}; {remedy}")
+    for family in FAMILIES:
+        if not foreign_override(family, overrides):
+            rarest = min(
+                overrides.numbers().items(),
+                key=lambda item: sum(item[0] in other.legal for other in FAMILIES),
+            )
+            return InputError(
+                f"{rarest[0]} = {rarest[1]}: only {family.shown} has it, but"
+                f" {considered.obstacles[family.name]}; leave {rarest[0]} out"
+            )
+    names = " and ".join(f"{name} = {value}" for name, value in overrides.items())
+    return InputError(f"{names}: no kernel family has them all; leave out one of these overrides")

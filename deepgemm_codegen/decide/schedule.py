@@ -8,17 +8,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide import constraints
 from deepgemm_codegen.errors import InternalError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.misses import Miss
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["RASTER_GROUPS", "best_raster", "compulsory_bytes", "operand_traffic"]
+__all__ = [
+    "MAX_GRID",
+    "RASTER_GROUPS",
+    "best_raster",
+    "compulsory_bytes",
+    "grid",
+    "operand_traffic",
+    "raster",
+]
 
 RASTER_GROUPS = (1, 2, 4, 8, 16, 32)
 """Group heights that the tree tries."""
+
+MAX_GRID = 2**31 - 1
+"""Blocks of a one-dimensional grid (CUDA programming guide, technical specifications)."""
+
+
+def grid(tiles: int) -> Miss | None:
+    """One block a tile: their number fits a one-dimensional grid."""
+    return (tiles, MAX_GRID) if tiles > MAX_GRID else None
+
+
+def raster(group: int, tiles_n: int) -> Miss | None:
+    """The blocks of one raster group are counted in 32 bits by the kernel."""
+    got = group * tiles_n
+    return (got, MAX_GRID) if got > MAX_GRID else None
 
 
 def compulsory_bytes(problem: Problem) -> int:
@@ -71,7 +93,7 @@ def best_raster(
     together = min(machine.sms * blocks, tiles_m * tiles_n)
     best = None
     for group in groups:
-        if constraints.raster(group, tiles_n):
+        if raster(group, tiles_n):
             continue
         height = min(group, tiles_m)
         key = (

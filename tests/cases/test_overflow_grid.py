@@ -6,7 +6,7 @@ offset cut to 32 bits leaves its buffer.
 
 from __future__ import annotations
 
-from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.harness.inputs import Constant, SmallIntegers
 from deepgemm_codegen.harness.problem import bind
 from tests.cases import planted as faults
@@ -14,13 +14,13 @@ from tests.cases.planted import planted
 from tests.harness.support import assert_right, launch, plan_of
 
 NARROW_A = faults.text(r"a \+ row \* LDA", "a + static_cast<int>(row * LDA)")
-TINY = Choice(16, 16, 32, 1, 1, 2, 1, 8)
+TINY = MmaSyncChoice(16, 16, 32, 1, 1, 2, 1, 8)
 
 
 @planted(NARROW_A, full=True)
 def test_o05_a_long_row_times_a_column() -> None:
     """Fault seen: row * lda in 32 bits."""
-    plan = plan_of("m=12347 n=1 k=174000", Choice(64, 16, 256, 4, 1, 2, 1, 8))
+    plan = plan_of("m=12347 n=1 k=174000", MmaSyncChoice(64, 16, 256, 4, 1, 2, 1, 8))
     problem = bind(plan)
     assert problem.m * problem.k == 2148378000
     last = problem.grid - 1
@@ -72,7 +72,9 @@ def test_o11_nothing_is_written_behind_the_last_product() -> None:
 )
 def test_o12_very_many_columns_and_beta_once() -> None:
     """Fault seen: beta * C added twice."""
-    plan = plan_of(f"m=16 n={65536 * 64 + 1} k=16 dtype_c=fp16", Choice(16, 64, 16, 1, 2, 2, 1, 8))
+    plan = plan_of(
+        f"m=16 n={65536 * 64 + 1} k=16 dtype_c=fp16", MmaSyncChoice(16, 64, 16, 1, 2, 2, 1, 8)
+    )
     problem = bind(plan, beta=0.5)
     last = problem.grid - 1
     for d in launch(problem.plan, problem, blocks=(0, last - 1, last), a=1, b=1, c=1).d:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.harness import emulate
 from deepgemm_codegen.harness.inputs import Inputs, Normal, SmallIntegers, Values
@@ -72,7 +72,7 @@ def test_t05_remainder_of_k_when_stages_divide_the_whole_slices() -> None:
     """Fault seen: the last slice skipped."""
     shapes = [(136, 32, 4), (264, 32, 4), (1152, 256, 2)]
     for k, tile_k, stages in shapes:
-        plan = plan_of(f"m=64 n=64 k={k}", Choice(64, 64, tile_k, 2, 2, stages, 1, 8))
+        plan = plan_of(f"m=64 n=64 k={k}", MmaSyncChoice(64, 64, tile_k, 2, 2, stages, 1, 8))
         assert (launch(plan, a=1, b=1).d[0] == k).all()
 
 
@@ -94,7 +94,7 @@ def test_t06_the_loop_ends_with_k_and_not_with_the_stages() -> None:
     for stages in (4, 2):
         plan = plan_of(
             "m=64 n=64 k=96 batch=2 dtype_d=fp32 layout=nt",
-            Choice(64, 64, 32, 2, 2, stages, 1, 8),
+            MmaSyncChoice(64, 64, 32, 2, 2, stages, 1, 8),
         )
         ones = ByBatch((1.0, 100.0))
         first, second = launch(plan, a=ones, b=ones).d
@@ -105,7 +105,7 @@ def test_t06_the_loop_ends_with_k_and_not_with_the_stages() -> None:
 @planted(faults.text(r"if \(slice < SLICES\)", "if (true)"))
 def test_t07_no_slices_at_all() -> None:
     """Fault seen: a prologue that fills its slots even so, from a buffer of no elements."""
-    plan = plan_of("m=64 n=64 k=0", Choice(64, 64, 32, 2, 2, 3, 2, 8))
+    plan = plan_of("m=64 n=64 k=0", MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8))
     assert (launch(plan, a=1, b=1).d[0] == 0).all()
 
 
@@ -169,8 +169,8 @@ def test_t13_a_fixed_zero_is_refused(name: str) -> None:
 @planted(faults.text(r"= warp / WARPS_M", "= min(warp / WARPS_M, 11)"))
 def test_t15_columns_that_warps_do_not_divide() -> None:
     """Fault seen: the last columns' warp computes its neighbour's columns."""
-    thirteen = plan_of("m=16 n=104 k=64 layout=nt", Choice(16, 104, 64, 1, 13, 2, 1, 8))
-    twelve = plan_of("m=16 n=104 k=64 layout=nt", Choice(16, 96, 64, 1, 12, 2, 1, 8))
+    thirteen = plan_of("m=16 n=104 k=64 layout=nt", MmaSyncChoice(16, 104, 64, 1, 13, 2, 1, 8))
+    twelve = plan_of("m=16 n=104 k=64 layout=nt", MmaSyncChoice(16, 96, 64, 1, 12, 2, 1, 8))
     for plan in (thirteen, twelve):
         a = SmallIntegers(1, 4)
         d = launch(plan, a=a, b=SmallIntegers(2, 4)).d[0]
@@ -190,7 +190,7 @@ def test_t17_every_tile_of_a_ragged_group_once() -> None:
     """Fault seen: a last group taken to be as high as the others."""
     # Our groups are of rows; a transposed D makes them groups of the case's nine columns.
     for shape in ("m=512 n=576 k=32 layout_d=t", "m=576 n=512 k=32"):
-        plan = plan_of(shape, Choice(64, 64, 32, 2, 2, 2, 2, 8))
+        plan = plan_of(shape, MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
         d = launch(plan, a=1, b=1).d[0]
         assert (d == 32).all()
     tiles = {Grid(8).tile_of(block, 9, 8) for block in range(72)}
@@ -201,7 +201,7 @@ def test_t17_every_tile_of_a_ragged_group_once() -> None:
 def test_t18_several_slices_and_an_unaligned_last_one() -> None:
     """Fault seen: the last slice skipped."""
     for k in (200, 128, 256):
-        assert_right(f"m=64 n=128 k={k}", Choice(64, 64, 128, 2, 2, 2, 1, 8))
+        assert_right(f"m=64 n=128 k={k}", MmaSyncChoice(64, 64, 128, 2, 2, 2, 1, 8))
 
 
 @planted(faults.STORE_BEYOND_N)
@@ -216,10 +216,10 @@ def test_t20_the_overhang_of_a_tile_does_not_reach_the_next_row() -> None:
 @planted(faults.text(r"row < M \? K - column : 0", "row < M ? 8 : 0"))
 def test_t21_padding_full_of_nan_is_not_multiplied() -> None:
     """In fp16, with 32 NaN behind each row of A. Fault seen: whole vectors read past k."""
-    plan = plan_of("m=4 n=4 k=124 lda=160 ldb=8", Choice(64, 64, 256, 2, 2, 2, 1, 8))
+    plan = plan_of("m=4 n=4 k=124 lda=160 ldb=8", MmaSyncChoice(64, 64, 256, 2, 2, 2, 1, 8))
     d = launch(plan, a=SmallIntegers(1, 2), b=1).d[0]
     assert np.isfinite(d).all()
-    assert_right("m=4 n=4 k=128 lda=160", Choice(64, 64, 256, 2, 2, 2, 1, 8))
+    assert_right("m=4 n=4 k=128 lda=160", MmaSyncChoice(64, 64, 256, 2, 2, 2, 1, 8))
 
 
 @planted(faults.LAST_COLUMN_LOST)

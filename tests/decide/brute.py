@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.assemble import Choice
-from deepgemm_codegen.decide.constraints import violations
-from deepgemm_codegen.decide.predict import predict
-from deepgemm_codegen.decide.search import cost
+from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide.mma_sync.constraints import violations
+from deepgemm_codegen.decide.mma_sync.predict import predict
+from deepgemm_codegen.decide.mma_sync.search import cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.decide.machine import Machine
-    from deepgemm_codegen.decide.menu import Menu
+    from deepgemm_codegen.decide.mma_sync.menu import Menu
     from deepgemm_codegen.decide.problem import Problem
 
 
-def product(problem: Problem, machine: Machine, menu: Menu) -> Iterator[Choice]:
+def product(problem: Problem, machine: Machine, menu: Menu) -> Iterator[MmaSyncChoice]:
     """Every legal choice. What the outer values already forbid is not asked of the inner ones."""
     for tile_m in menu.tile_m:
         for tile_n in menu.tile_n:
             for warps_m, warps_n in menu.warps:
                 for tile_k in menu.tile_k:
-                    outer = Choice(
+                    outer = MmaSyncChoice(
                         tile_m, tile_n, tile_k, warps_m, warps_n,
                         menu.stages[0], menu.min_blocks[0], menu.raster_group[0],
                     )  # fmt: skip
@@ -31,14 +31,14 @@ def product(problem: Problem, machine: Machine, menu: Menu) -> Iterator[Choice]:
                         continue  # stages and blocks rise from the least
                     for stages in menu.stages:
                         for blocks in menu.min_blocks:
-                            inner = Choice(
+                            inner = MmaSyncChoice(
                                 tile_m, tile_n, tile_k, warps_m, warps_n,
                                 stages, blocks, menu.raster_group[0],
                             )  # fmt: skip
                             if any(violations(problem, machine, inner)):
                                 break
                             for group in menu.raster_group:
-                                yield Choice(
+                                yield MmaSyncChoice(
                                     tile_m, tile_n, tile_k, warps_m, warps_n,
                                     stages, blocks, group,
                                 )  # fmt: skip

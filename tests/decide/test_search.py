@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import Choice, decide
-from deepgemm_codegen.decide.constraints import violations
+from deepgemm_codegen.decide import MmaSyncChoice, decide
 from deepgemm_codegen.decide.machine import machine_of
-from deepgemm_codegen.decide.menu import Menu, menu_for
-from deepgemm_codegen.decide.predict import predict
+from deepgemm_codegen.decide.mma_sync.constraints import violations
+from deepgemm_codegen.decide.mma_sync.menu import Menu, menu_for
+from deepgemm_codegen.decide.mma_sync.predict import predict
+from deepgemm_codegen.decide.mma_sync.search import cost, search
 from deepgemm_codegen.decide.problem import problem_of
-from deepgemm_codegen.decide.search import cost, search
 from deepgemm_codegen.spec import GemmSpec
 from tests.decide.brute import least_cost
 from tests.decide.specs import mma_body, random_spec
@@ -70,9 +70,9 @@ def test_pruning_never_drops_the_optimum_of_whole_products(count: int) -> None:
         assert cost(problem, machine, found.clocks) == least_cost(problem, machine, menu), spec
 
 
-def choice_of(plan: KernelPlan) -> Choice:
+def choice_of(plan: KernelPlan) -> MmaSyncChoice:
     body = mma_body(plan)
-    return Choice(
+    return MmaSyncChoice(
         body.tile_m,
         body.tile_n,
         body.tile_k,

@@ -54,7 +54,10 @@ FAMILIES = {
         "mma_sync", "no wgmma: min_blocks = 2 is given, which only mma.sync has"
     ),
     f"{SERVED} tile_k=32": ("mma_sync", "no wgmma: tile_k = 32 is given, and its slices are 64"),
-    f"{SERVED} tile_m=96": ("mma_sync", "no wgmma kernel has the values that are given"),
+    f"{SERVED} tile_m=96": (
+        "mma_sync",
+        "no wgmma: tile_m = 96: not a multiple of 64; the nearest legal are 64 and 128",
+    ),
 }  # fmt: skip
 
 
@@ -196,8 +199,7 @@ REFUSALS = {
         " the nearest legal family is mma_sync"
     ),
     "family=wgmma warps_m=2": (
-        "family = wgmma: warps_m = 2 is given, which only mma.sync has;"
-        " the nearest legal family is mma_sync"
+        "warps_m = 2 with family = wgmma: only mma.sync has it; leave out one of these overrides"
     ),
     "family=wgmma tile_k=32": (
         "family = wgmma: tile_k = 32 is given, and its slices are 64;"
@@ -230,8 +232,8 @@ REFUSALS = {
         "cluster_m = 4 with family = wgmma: too large; the nearest legal is 2"
     ),
     "consumers=2 warps_m=2": (
-        "consumers = 2: only wgmma has it, but warps_m = 2 is given, which only mma.sync has;"
-        " leave consumers out"
+        "warps_m = 2 and consumers = 2: no kernel family has them all;"
+        " leave out one of these overrides"
     ),
     "consumers=2 arch=sm_80": (
         "consumers = 2: only wgmma has it, but sm_80 has no wgmma; leave consumers out"
@@ -277,7 +279,10 @@ def test_it_explains_both_families() -> None:
     ("text", "rival"),
     [
         ("m=1024 n=1023 k=1024", "none: ldb = 1023 is 2046 bytes, no multiple of 16"),
-        (f"{SERVED} tile_m=96", "none: no wgmma kernel has the values given"),
+        (
+            f"{SERVED} tile_m=96",
+            "none: tile_m = 96: not a multiple of 64; the nearest legal are 64 and 128",
+        ),
         (f"{SERVED} family=wgmma", "none: as given"),
     ],
 )

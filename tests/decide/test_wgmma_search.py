@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import WgmmaChoice, decide
-from deepgemm_codegen.decide.families import consider, wgmma_obstacle
+from deepgemm_codegen.decide.families import consider, obstacle_of
+from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.machine import machine_of
-from deepgemm_codegen.decide.menu import menu_for as menu_of_mma_sync
+from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
+from deepgemm_codegen.decide.mma_sync.search import cost
 from deepgemm_codegen.decide.problem import problem_of
-from deepgemm_codegen.decide.search import cost
-from deepgemm_codegen.decide.search import search as search_mma_sync
 from deepgemm_codegen.decide.wgmma.constraints import violations
+from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.predict import predict
 from deepgemm_codegen.decide.wgmma.search import search
@@ -41,7 +42,7 @@ def task_for(spec: GemmSpec) -> Task:
 def served_spec(rng: random.Random) -> GemmSpec:
     while True:
         spec = hopper_spec(rng)
-        if not wgmma_obstacle(spec, ARCH):
+        if not obstacle_of(WGMMA, spec, ARCH):
             return spec
 
 
@@ -114,17 +115,15 @@ def test_the_cheaper_family_wins(count: int) -> None:
     rng = random.Random(62)
     for _ in range(count):
         spec = served_spec(rng)
-        problem, machine = problem_of(spec, ARCH), machine_of(ARCH)
-        considered = consider(spec, ARCH, problem, machine)
-        alone = search_mma_sync(problem, machine, menu_of_mma_sync(problem))
-        assert considered.fast is not None
+        setting = setting_of(spec, ARCH)
+        alone, fast = MMA_SYNC.best(setting), WGMMA.best(setting)
+        winner = consider(setting).winner
         assert alone is not None
-        steps = cost(problem, machine, alone.clocks)
-        if steps < cost(problem, machine, considered.fast.clocks):
-            assert considered.slow is not None
-            assert considered.slow.choice == alone.choice
-        else:
-            assert considered.slow is None
+        assert fast is not None
+        assert winner is not None
+        problem, machine = setting.problem, setting.machine
+        slow = cost(problem, machine, alone.clocks) < cost(problem, machine, fast.clocks)
+        assert winner.choice == (alone if slow else fast).choice
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

@@ -13,7 +13,7 @@ import pytest
 
 from deepgemm_codegen import emulator
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide.assemble import WgmmaChoice, assemble
+from deepgemm_codegen.decide import WgmmaChoice
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, Report, parse, run
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.render import render_kernel
@@ -64,7 +64,7 @@ def compile_source(source: str, name: str) -> str:
 @cache
 def _build(choice: WgmmaChoice, fields: tuple[tuple[str, object], ...]) -> Compiled:
     spec = GemmSpec.from_fields({"arch": "sm_90a", **dict(fields)})
-    plan = assemble(spec, load_arch(spec.arch), choice).kernels[0]
+    plan = choice.program(spec, load_arch(spec.arch)).kernels[0]
     source = render_kernel(plan)
     return Compiled(plan, source, compile_source(source, plan.name))
 

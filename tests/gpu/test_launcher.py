@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide.assemble import Choice, WgmmaChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.gpu import find_gpu
 from deepgemm_codegen.render import render_kernel
 from tests.harness.support import SMALL, plan_of
@@ -59,7 +59,9 @@ def library(plan: KernelPlan, folder: Path) -> Any:
     ],
     ids=["mma_sync", "wgmma", "wgmma cluster"],
 )
-def test_the_launcher(text: str, choice: Choice | WgmmaChoice, arch: str, tmp_path: Path) -> None:
+def test_the_launcher(
+    text: str, choice: MmaSyncChoice | WgmmaChoice, arch: str, tmp_path: Path
+) -> None:
     if isinstance(choice, WgmmaChoice) and arch != "sm_90":
         pytest.skip("wgmma needs a Hopper GPU")
     cupy = find_gpu()

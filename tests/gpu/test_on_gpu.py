@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import format_verdict, verify
 from deepgemm_codegen.harness.cases import inputs_for
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.gpu
 
-TALL = Choice(128, 128, 32, 2, 4, 3, 2, 8)
+TALL = MmaSyncChoice(128, 128, 32, 2, 4, 3, 2, 8)
 
 
 def judged(plan: KernelPlan, arch: str, source: str = "", *, emulate: bool = True) -> Verdict:
@@ -72,11 +72,11 @@ def test_large_kernels_pass_in_seconds(text: str, arch: str) -> None:
     ("text", "choice"),
     [
         ("m=599 n=1024 k=64 batch=4096", SMALL),  # O08
-        ("m=16 n=16 k=8 batch=65537", Choice(16, 16, 32, 1, 1, 2, 1, 8)),  # O09
-        ("m=12347 n=1 k=174000", Choice(64, 16, 256, 4, 1, 2, 1, 8)),  # O05
+        ("m=16 n=16 k=8 batch=65537", MmaSyncChoice(16, 16, 32, 1, 1, 2, 1, 8)),  # O09
+        ("m=12347 n=1 k=174000", MmaSyncChoice(64, 16, 256, 4, 1, 2, 1, 8)),  # O05
     ],
 )
-def test_offsets_beyond_32_bits(text: str, choice: Choice, arch: str) -> None:
+def test_offsets_beyond_32_bits(text: str, choice: MmaSyncChoice, arch: str) -> None:
     demand(judged(plan_of(f"{text} arch={arch}", choice), arch, emulate=False))
 
 

@@ -21,7 +21,7 @@ from tests.harness.support import SMALL, plan_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepgemm_codegen.decide import Choice
+    from deepgemm_codegen.decide import MmaSyncChoice
     from deepgemm_codegen.harness.problem import Problem
 
 MACHINE = Machine("Paper GPU", "sm_90", 132, 143771, (("cupy", "14.0"), ("cuBLAS", "130002")))
@@ -97,7 +97,7 @@ def report() -> Report:
     return Report(MACHINE, CEILINGS, (cube, second, wrong))
 
 
-def entry_of(text: str, choice: Choice | None = SMALL, **fields: Any) -> Entry:
+def entry_of(text: str, choice: MmaSyncChoice | None = SMALL, **fields: Any) -> Entry:
     """A kernel whose machine code nobody looks at."""
     plan = plan_of(text, choice)
     return Entry(plan, b"cubin", fields.pop("built_for", plan.target), **fields)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.harness.blocks import (
     block_of,
     choose_blocks,
@@ -44,7 +44,7 @@ def test_a_ragged_last_group_is_walked_down_its_columns() -> None:
 
 @pytest.mark.parametrize("layout_d", ["n", "t"])
 def test_regions_cover_d_exactly_once(layout_d: Any) -> None:
-    choice = Choice(64, 48, 32, 2, 2, 2, 2, 4)
+    choice = MmaSyncChoice(64, 48, 32, 2, 2, 2, 2, 4)
     problem = bind(plan_of(f"m=500 n=300 k=32 batch=2 layout_d={layout_d}", choice))
     count = np.zeros((2, 500, 300), int)
     for block in range(problem.grid):
@@ -54,7 +54,7 @@ def test_regions_cover_d_exactly_once(layout_d: Any) -> None:
 
 
 def test_a_transposed_plan_swaps_rows_and_columns() -> None:
-    choice = Choice(64, 48, 32, 2, 2, 2, 2, 4)
+    choice = MmaSyncChoice(64, 48, 32, 2, 2, 2, 2, 4)
     problem = bind(plan_of("m=500 n=300 k=32 layout_d=t", choice))
     assert tiles_along(problem) == (-(-300 // 64), -(-500 // 48))
     region = region_of(problem, block_of(problem, 0, 1, 2))

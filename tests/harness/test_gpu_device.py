@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import format_verdict, gpu_oracle, verify
 from deepgemm_codegen.harness.cases import inputs_for
@@ -33,7 +33,10 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fake(
-    monkeypatch: pytest.MonkeyPatch, text: str = FULL, choice: Choice = SMALL, arch: str = "80"
+    monkeypatch: pytest.MonkeyPatch,
+    text: str = FULL,
+    choice: MmaSyncChoice = SMALL,
+    arch: str = "80",
 ) -> tuple[FakeCupy, Any, str]:
     plan = plan_of(text, choice)
     ptx = compiled(source_of(plan), plan.target)
@@ -102,14 +105,14 @@ def test_a_write_into_a_guard_band_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_much_shared_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    cupy, plan, _ = fake(monkeypatch, "m=64 n=64 k=64", Choice(64, 64, 64, 2, 2, 4, 1, 8))
+    cupy, plan, _ = fake(monkeypatch, "m=64 n=64 k=64", MmaSyncChoice(64, 64, 64, 2, 2, 4, 1, 8))
     assert plan.body.shared_bytes == 65536
     GpuDevice(plan, b"cubin", "sm_80")
     assert cupy.attributes == [(7, 8, 65536)]
 
 
 def test_more_shared_memory_than_the_gpu_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, plan, _ = fake(monkeypatch, "m=64 n=64 k=64", Choice(128, 128, 64, 2, 2, 4, 1, 8))
+    _, plan, _ = fake(monkeypatch, "m=64 n=64 k=64", MmaSyncChoice(128, 128, 64, 2, 2, 4, 1, 8))
     with pytest.raises(EnvironmentLackError) as raised:
         GpuDevice(plan, b"cubin", "sm_80")
     assert str(raised.value) == (

@@ -11,30 +11,30 @@ from dataclasses import dataclass
 
 import pytest
 
-from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
 from tests.harness.support import device_of, plan_of, source_of
 
 TAILS = (
     "m=150 n=132 k=200 dtype_c=fp16 epilogue=bias,relu ldd=140 ldc=136",
-    Choice(64, 64, 32, 2, 2, 3, 2, 8),
+    MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8),
 )
 """Sixteen-byte asynchronous copies with zero fill, one fragment buffer or two."""
 
-ODD = ("m=67 n=69 k=99 layout=tn", Choice(64, 64, 32, 2, 2, 2, 2, 8))
+ODD = ("m=67 n=69 k=99 layout=tn", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
 """Two-byte copies through registers."""
 
-BATCH = ("m=64 n=64 k=96 layout=nt batch=2", Choice(64, 64, 32, 2, 2, 4, 2, 8))
+BATCH = ("m=64 n=64 k=96 layout=nt batch=2", MmaSyncChoice(64, 64, 32, 2, 2, 4, 2, 8))
 """Aligned everything, fewer slices than stages, two products."""
 
-TURING = ("m=70 n=64 k=80 arch=sm_75 dtype_c=fp16", Choice(64, 64, 32, 2, 2, 2, 2, 8))
+TURING = ("m=70 n=64 k=80 arch=sm_75 dtype_c=fp16", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
 """No cp.async; m16n8k8."""
 
-RELU6 = ("m=70 n=66 k=40 epilogue=bias,relu6", Choice(64, 64, 32, 2, 2, 2, 2, 8))
+RELU6 = ("m=70 n=66 k=40 epilogue=bias,relu6", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
 """A step that most of the sums saturate."""
 
-RASTER = ("m=320 n=192 k=32", Choice(64, 64, 32, 2, 2, 2, 2, 4))
+RASTER = ("m=320 n=192 k=32", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 4))
 """Five tile rows in groups of four."""
 
 KINDS = {

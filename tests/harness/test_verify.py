@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import Choice
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
 from deepgemm_codegen.harness import as_json, format_verdict, verify
 from deepgemm_codegen.harness.cases import cases_of
@@ -236,7 +236,7 @@ def test_the_trees_own_choice_passes() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("text", ["m=4097 n=4097 k=4097", "m=8192 n=8192 k=8192 layout=nt"])
 def test_large_kernels_pass_by_their_sampled_blocks(text: Any) -> None:
-    verdict = verdict_of(text, Choice(128, 128, 32, 2, 4, 3, 2, 8))
+    verdict = verdict_of(text, MmaSyncChoice(128, 128, 32, 2, 4, 3, 2, 8))
     assert verdict.passed, "\n".join(format_verdict(verdict))
     assert verdict.sampled < verdict.grid
 
@@ -310,7 +310,7 @@ def test_a_failure_reads_from_the_line_to_the_cause() -> None:
 
 
 def test_an_endless_k_is_refused_for_the_emulator() -> None:
-    plan = plan_of("m=1 n=1 k=2147482624", choice=Choice(16, 16, 128, 1, 2, 4, 1, 8))
+    plan = plan_of("m=1 n=1 k=2147482624", choice=MmaSyncChoice(16, 16, 128, 1, 2, 4, 1, 8))
     with pytest.raises(EnvironmentLackError) as caught:
         verify(plan, ptx="unread", on="emulator")
     assert str(caught.value) == (

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide.assemble import Choice, WgmmaChoice, assemble
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.plan import Decision, KernelPlan
 from deepgemm_codegen.spec import GemmSpec
 
 DECISIONS = (Decision("D01", "tile", "as given", "a golden plan, chosen by hand"),)
 
 
-def _plan(choice: Choice | WgmmaChoice, **fields: object) -> KernelPlan:
+def _plan(choice: MmaSyncChoice | WgmmaChoice, **fields: object) -> KernelPlan:
     spec = GemmSpec.from_fields(dict(fields))
-    return assemble(spec, load_arch(spec.arch), choice, DECISIONS).kernels[0]
+    return choice.program(spec, load_arch(spec.arch), DECISIONS).kernels[0]
 
 
 GOLDEN: dict[str, KernelPlan] = {
     # The first light: aligned everything, so no guard at all.
     "aligned_nt": _plan(
-        Choice(64, 64, 32, 2, 2, 2, 4, 8), m=1024, n=1024, k=1024, layout="nt", arch="sm_80"
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 4, 8), m=1024, n=1024, k=1024, layout="nt", arch="sm_80"
     ),
     # Tails in every dimension, C and steps, 16-byte copies with zero fill, a ragged tile.
     "tails_nn_bf16": _plan(
-        Choice(48, 40, 48, 1, 1, 3, 1, 4),
+        MmaSyncChoice(48, 40, 48, 1, 1, 3, 1, 4),
         m=1000,
         n=504,
         k=1000,
@@ -34,15 +34,15 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # Odd sizes: two-byte vectors through registers.
     "odd_tt": _plan(
-        Choice(64, 64, 32, 2, 2, 2, 2, 8), m=1001, n=999, k=1003, layout="tt", arch="sm_90"
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8), m=1001, n=999, k=1003, layout="tt", arch="sm_90"
     ),
     # The same with one step a slice, so that no second fragment buffer pays.
     "odd_short_slices_nn": _plan(
-        Choice(64, 64, 16, 2, 2, 2, 2, 8), m=1001, n=999, k=1003, layout="nn", arch="sm_80"
+        MmaSyncChoice(64, 64, 16, 2, 2, 2, 2, 8), m=1001, n=999, k=1003, layout="nn", arch="sm_80"
     ),
     # Everything known only at run time, column-major D, a batch.
     "dynamic_tn": _plan(
-        Choice(64, 64, 32, 2, 2, 2, 2, 8),
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
         m="dynamic:512",
         n="dynamic:512",
         k="dynamic:512",
@@ -56,7 +56,7 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # Turing: no cp.async, m16n8k8; a row tail only; one fragment column of B at a time.
     "turing_nn": _plan(
-        Choice(64, 48, 32, 2, 2, 2, 2, 8),
+        MmaSyncChoice(64, 48, 32, 2, 2, 2, 2, 8),
         m=1000,
         n=96,
         k=1024,
@@ -66,7 +66,7 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # B's fragments singly from a K-major tile, a column tail only, four-byte copies.
     "single_fragments_nt": _plan(
-        Choice(32, 24, 64, 2, 1, 4, 1, 2),
+        MmaSyncChoice(32, 24, 64, 2, 1, 4, 1, 2),
         m=64,
         n=48,
         k=1002,
@@ -75,11 +75,11 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # More shared memory than a launch gets by default, a warp tile of 16 columns.
     "wide_nt": _plan(
-        Choice(128, 128, 64, 1, 8, 4, 1, 8), m=256, n=120, k=512, layout="nt", arch="sm_80"
+        MmaSyncChoice(128, 128, 64, 1, 8, 4, 1, 8), m=256, n=120, k=512, layout="nt", arch="sm_80"
     ),
     # The same from an MN-major B, and a full-width n with partial m.
     "single_fragments_tn": _plan(
-        Choice(32, 24, 64, 2, 1, 2, 1, 2), m=70, n=52, k=1024, layout="tn", arch="sm_120"
+        MmaSyncChoice(32, 24, 64, 2, 1, 2, 1, 2), m=70, n=52, k=1024, layout="tn", arch="sm_120"
     ),
     # Hopper's own family: D by TMA, both operands K-major.
     "wgmma_nt": _plan(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide import Choice, assemble
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
@@ -26,7 +26,7 @@ ARCHITECTURES = known_architectures()
 
 def plan_for(arch: str, **fields: object) -> KernelPlan:
     spec = GemmSpec.from_fields({"m": 256, "n": 256, "k": 256, "arch": arch, **fields})
-    return assemble(spec, load_arch(arch), Choice(64, 64, 32, 2, 2, 2, 1, 8)).kernels[0]
+    return MmaSyncChoice(64, 64, 32, 2, 2, 2, 1, 8).program(spec, load_arch(arch)).kernels[0]
 
 
 def sass_of(cubin: bytes) -> str:

@@ -1,7 +1,7 @@
 """What rules a wgmma candidate out: each constraint by name, with its reason.
 
-As in `deepgemm_codegen.decide.constraints`: plain numbers in, None or (got, limit) out. What rules
-the whole family out is a sentence, see `deepgemm_codegen.decide.families`.
+As in mma.sync's constraints: plain numbers in, None or (got, limit) out. What rules the whole
+family out is a sentence, see `deepgemm_codegen.decide.wgmma.family`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepgemm_codegen.decide.assemble import WgmmaChoice
-    from deepgemm_codegen.decide.constraints import Miss
+    from deepgemm_codegen.decide.misses import Miss
+    from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.decide.wgmma.task import Task
 
 __all__ = ["PANEL_COLUMNS", "PHRASES", "violations"]

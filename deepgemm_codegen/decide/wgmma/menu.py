@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepgemm_codegen.decide.menu import LEAST_REACH, MAX_RASTER, reaching, why_illegal
-from deepgemm_codegen.decide.pipeline import STAGES
+from deepgemm_codegen.decide.menus import (
+    LEAST_REACH,
+    MAX_RASTER,
+    MAX_TILE,
+    STAGES,
+    TILE_NS,
+    reaching,
+)
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
-from deepgemm_codegen.decide.tile import MAX_TILE, TILE_NS
 from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_K, TILE_MS
-from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["LEGAL", "ONLY_HERE", "WgmmaMenu", "check_legal", "menu_for"]
+__all__ = ["LEGAL", "WgmmaMenu", "menu_for"]
 
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_M, MAX_TILE + 1, FRAGMENT_M),
@@ -28,9 +32,6 @@ LEGAL: dict[str, range] = {
     "cluster_n": range(1, 3),
 }
 """Every value that an override may ask for."""
-
-ONLY_HERE = ("consumers", "cluster_m", "cluster_n")
-"""Overrides that mean nothing to mma.sync."""
 
 
 class WgmmaMenu(NamedTuple):
@@ -46,7 +47,7 @@ class WgmmaMenu(NamedTuple):
 
 
 def menu_for(problem: Problem, given: dict[str, int]) -> WgmmaMenu:
-    """The tree's menu for a problem, filtered by overrides that `check_legal` has passed."""
+    """The tree's menu for a problem, filtered by overrides with legal values."""
     columns = max(problem.n, LEAST_REACH)
     if not problem.b_k_major:  # in whole panels
         columns = -(-columns // PANEL_COLUMNS) * PANEL_COLUMNS
@@ -57,15 +58,3 @@ def menu_for(problem: Problem, given: dict[str, int]) -> WgmmaMenu:
         name: (value,) for name, value in given.items() if name in WgmmaMenu._fields
     }
     return menu._replace(**chosen)
-
-
-def check_legal(given: dict[str, int]) -> None:
-    """Refuses an override that no wgmma kernel could have.
-
-    Raises:
-        InputError: names the nearest legal value.
-    """
-    for name, value in given.items():
-        if value not in LEGAL[name]:
-            why = why_illegal(value, LEGAL[name])
-            raise InputError(f"{name} = {value} with family = wgmma: {why}")

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.predict import Prediction, output_bytes
+from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import operand_traffic
 from deepgemm_codegen.decide.wgmma.tile import tile_table
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.decide.assemble import WgmmaChoice
+    from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
 

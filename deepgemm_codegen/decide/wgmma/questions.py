@@ -11,8 +11,8 @@ from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.decide.assemble import WgmmaChoice
-    from deepgemm_codegen.decide.predict import Prediction
+    from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.spec import GemmSpec
 

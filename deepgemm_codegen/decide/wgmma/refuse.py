@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.assemble import WgmmaChoice
-from deepgemm_codegen.decide.nearest import nearest_miss
+from deepgemm_codegen.decide.misses import nearest_miss
+from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violations
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.search import search
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["refuse_wgmma"]
+__all__ = ["refuse"]
 
 
-def refuse_wgmma(spec: GemmSpec, task: Task) -> InputError:
+def refuse(spec: GemmSpec, task: Task) -> InputError:
     """The error for overrides that leave only wgmma, of which nothing serves the spec."""
     given = spec.overrides.numbers()
     if search(task, menu_for(task.problem, {})) is None:

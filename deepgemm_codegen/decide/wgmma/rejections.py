@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.assemble import WgmmaChoice
-from deepgemm_codegen.decide.rejections import Branch, Rejection, nearest_misses
+from deepgemm_codegen.decide.misses import Branch, Rejection, nearest_misses
 from deepgemm_codegen.decide.wgmma import constraints
+from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepgemm_codegen.decide.constraints import Miss
+    from deepgemm_codegen.decide.misses import Miss
     from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu
     from deepgemm_codegen.decide.wgmma.task import Task
 

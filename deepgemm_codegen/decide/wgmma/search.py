@@ -10,9 +10,9 @@ from heapq import heapify, heappop
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.assemble import WgmmaChoice
 from deepgemm_codegen.decide.schedule import best_raster
 from deepgemm_codegen.decide.wgmma import constraints
+from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 from deepgemm_codegen.decide.wgmma.predict import (
     CLUSTER_SYNC,
     CLUSTER_US,

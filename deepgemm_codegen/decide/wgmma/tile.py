@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.tile import TILE_NS
+from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.wgmma import constraints
 from deepgemm_codegen.tma import PANEL_BYTES
 

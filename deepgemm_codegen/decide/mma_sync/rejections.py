@@ -2,96 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide import constraints
-from deepgemm_codegen.decide.pipeline import shared_bytes
-from deepgemm_codegen.decide.registers import (
+from deepgemm_codegen.decide.misses import Branch, Miss, Rejection, nearest_misses
+from deepgemm_codegen.decide.mma_sync import constraints
+from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
+from deepgemm_codegen.decide.mma_sync.registers import (
     copied_vectors,
     operand_registers,
     register_estimate,
 )
+from deepgemm_codegen.decide.schedule import grid, raster
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from deepgemm_codegen.decide.assemble import Choice
     from deepgemm_codegen.decide.machine import Machine
-    from deepgemm_codegen.decide.menu import Menu
+    from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
+    from deepgemm_codegen.decide.mma_sync.menu import Menu
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["Branch", "Rejection", "nearest_misses", "rejections"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """What one constraint ruled out.
-
-    Attributes:
-        constraint: its name.
-        count: branches of the tree that it cut; an outer one is a cut of many candidates.
-        choice: the nearest miss, as far as it was chosen: the branch that shares most answers
-            with the winner, and of those the one that misses by least.
-        got: the nearest miss's number.
-        limit: what it may be at most (at least, for ``panel``).
-        text: the same in words.
-    """
-
-    constraint: str
-    count: int
-    choice: str
-    got: int
-    limit: int
-    text: str
-
-    @property
-    def excess(self) -> str:
-        """By how much the nearest miss missed."""
-        return f"{abs(self.got - self.limit)} too {'few' if self.got < self.limit else 'many'}"
-
-
-Branch = tuple[int, ...]
-"""The numbers chosen so far, in the order they are asked; 0 for what was not yet asked."""
-
-
-def nearest_misses(
-    cuts: Iterable[tuple[str, constraints.Miss, Branch]],
-    winner: Branch,
-    phrases: Mapping[str, str],
-    words: Callable[[Branch], str],
-    machine: Machine,
-) -> tuple[Rejection, ...]:
-    """The rejections that cuts add up to, in the order of the phrases.
-
-    Args:
-        cuts: (constraint, miss, branch) of every branch that was cut.
-        winner: the winner's numbers.
-        phrases: how a broken constraint reads, by name.
-        words: a branch in words, as far as it was chosen.
-        machine: where.
-    """
-    counts: dict[str, int] = {}
-    nearest: dict[str, tuple[tuple[int, float], Branch, constraints.Miss]] = {}
-    for name, miss, branch in cuts:
-        counts[name] = counts.get(name, 0) + 1
-        strange = sum(value not in (0, mine) for value, mine in zip(branch, winner, strict=True))
-        key = strange, abs(miss[0] - miss[1]) / max(miss[1], 1)
-        if name not in nearest or key < nearest[name][0]:
-            nearest[name] = key, branch, miss
-    found = []
-    for name, phrase in phrases.items():
-        if name in counts:
-            _, branch, (got, limit) = nearest[name]
-            text = phrase.format(got=got, limit=limit, machine=machine.name)
-            found.append(Rejection(name, counts[name], words(branch), got, limit, text))
-    return tuple(found)
+__all__ = ["rejections"]
 
 
 def rejections(
-    problem: Problem, machine: Machine, menu: Menu, winner: Choice
+    problem: Problem, machine: Machine, menu: Menu, winner: MmaSyncChoice
 ) -> tuple[Rejection, ...]:
     """What each constraint ruled out, with its nearest miss.
 
@@ -105,21 +42,17 @@ def rejections(
     return nearest_misses(cuts, own, constraints.PHRASES, _words, machine)
 
 
-def _order_cut(
-    problem: Problem, menu: Menu, tile_m: int, tile_n: int
-) -> tuple[str, constraints.Miss] | None:
+def _order_cut(problem: Problem, menu: Menu, tile_m: int, tile_n: int) -> tuple[str, Miss] | None:
     """What a tile breaks because there are too many of it."""
     tiles_n = -(-problem.n // tile_n)
-    if miss := constraints.grid(problem.batch * -(-problem.m // tile_m) * tiles_n):
+    if miss := grid(problem.batch * -(-problem.m // tile_m) * tiles_n):
         return "grid", miss
-    if miss := constraints.raster(min(menu.raster_group), tiles_n):
+    if miss := raster(min(menu.raster_group), tiles_n):
         return "raster", miss
     return None
 
 
-def _cuts(
-    problem: Problem, machine: Machine, menu: Menu
-) -> Iterator[tuple[str, constraints.Miss, Branch]]:
+def _cuts(problem: Problem, machine: Machine, menu: Menu) -> Iterator[tuple[str, Miss, Branch]]:
     """(constraint, miss, branch) of every branch that a constraint cuts from the full tree."""
     size = problem.element_bytes
     for tile_m, tile_n in product(menu.tile_m, menu.tile_n):
@@ -156,7 +89,7 @@ def _cuts(
 
 def _inner_cuts(
     problem: Problem, machine: Machine, menu: Menu, outer: tuple[int, int, int, int, int]
-) -> Iterator[tuple[str, constraints.Miss, Branch]]:
+) -> Iterator[tuple[str, Miss, Branch]]:
     """The same for stages and resident blocks under one tile, slice and layout of warps."""
     tile_m, tile_n, tile_k, warps_m, warps_n = outer
     threads = WARP * warps_m * warps_n

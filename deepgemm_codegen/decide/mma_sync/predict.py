@@ -22,21 +22,22 @@ scheduler. The longer of work and flow counts in full and the shorter in part.
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.pipeline import useful_stages
-from deepgemm_codegen.decide.registers import SCHEDULERS, fragment_buffers
+from deepgemm_codegen.decide.mma_sync.pipeline import useful_stages
+from deepgemm_codegen.decide.mma_sync.registers import SCHEDULERS, fragment_buffers
+from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import FRAGMENT_K
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.decide.assemble import Choice
     from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["predict"]
 
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
@@ -72,33 +73,6 @@ STORE_ISSUE = 4
 
 FRAGMENT_FINISH = 80
 """Clocks of latency a 16-row step of the epilogue: slab write, barrier, read, store."""
-
-
-class Prediction(NamedTuple):
-    """What a choice is predicted to cost.
-
-    Attributes:
-        clocks, us: the whole kernel with its launch.
-        tiles: blocks of the grid.
-        waves: waves of blocks, the last one counted by its share.
-        slices: slices of k.
-        l2_bytes: bytes of A and B that cross from the L2.
-        operand_bytes: bytes of A and B from device memory.
-        dram_bytes: the same with C and D.
-        parts: clocks a slice of a full wave by what takes them (see the module's docstring).
-        bound: the longest part, or ``launch and latency`` where those outweigh it.
-    """
-
-    clocks: float
-    us: float
-    tiles: int
-    waves: float
-    slices: int
-    l2_bytes: float
-    operand_bytes: float
-    dram_bytes: float
-    parts: dict[str, float]
-    bound: str
 
 
 def tile_clocks(
@@ -143,11 +117,6 @@ def first_clocks(machine: Machine) -> float:
 def slice_loss(tile_k: int) -> float:
     """Clocks a slice that one warp a scheduler loses to barriers and latencies."""
     return SYNC + STEP[fragment_buffers(tile_k) == 1] * tile_k / FRAGMENT_K
-
-
-def output_bytes(problem: Problem) -> int:
-    """Bytes of D written and of C read."""
-    return problem.batch * problem.m * problem.n * (problem.d_bytes + problem.c_bytes)
 
 
 def roofline(problem: Problem, machine: Machine) -> float:
@@ -239,7 +208,7 @@ def waste_of(
     return PANEL_TRAFFIC[a_panel], PANEL_TRAFFIC[b_panel]
 
 
-def predict(problem: Problem, machine: Machine, choice: Choice) -> Prediction:
+def predict(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> Prediction:
     """The cost of one legal choice, with its parts."""
     tile_m, tile_n, tile_k = choice.tile_m, choice.tile_n, choice.tile_k
     warps = choice.warps_m * choice.warps_n

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_TILE_K",
-    "STAGES",
     "TILE_KS",
     "deepest",
     "shared_bytes",
@@ -24,9 +23,6 @@ __all__ = [
 
 MAX_TILE_K = 256
 """Largest slice: its fragment sets are unrolled in the text."""
-
-STAGES = (2, 3, 4, 5, 6, 7, 8)
-"""Stage counts that the tree tries."""
 
 TILE_KS = (64, 32, 128, 96, 48, 16)
 """Slices of k that the tree tries, preferred first: 64 elements of 2 bytes fill a 128-byte row."""

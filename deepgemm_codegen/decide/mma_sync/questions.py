@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.pipeline import shared_bytes
-from deepgemm_codegen.decide.registers import (
+from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
+from deepgemm_codegen.decide.mma_sync.registers import (
     accumulators_of,
     operand_registers,
     register_cap,
@@ -22,10 +22,10 @@ from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.decide.assemble import Choice
     from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.operands import Travel
-    from deepgemm_codegen.decide.predict import Prediction
+    from deepgemm_codegen.decide.prediction import Prediction
     from deepgemm_codegen.decide.problem import Problem
 
 __all__ = ["answers"]
@@ -35,7 +35,7 @@ def answers(
     problem: Problem,
     arch: Arch,
     machine: Machine,
-    choice: Choice,
+    choice: MmaSyncChoice,
     prediction: Prediction,
     family_reason: str,
 ) -> tuple[Decision, ...]:
@@ -63,14 +63,14 @@ def _mma(arch: Arch) -> tuple[str, str]:
     return f"m16n8k{arch.mma_k}", f"the largest 16-bit shape of {arch.name}, sums in fp32"
 
 
-def _tile(machine: Machine, choice: Choice, prediction: Prediction) -> tuple[str, str]:
+def _tile(machine: Machine, choice: MmaSyncChoice, prediction: Prediction) -> tuple[str, str]:
     tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
     slots = f"{machine.sms} SMs" + (f" x {choice.min_blocks}" if choice.min_blocks > 1 else "")
     reason = f"{tiles} on {slots}: {prediction.waves:.2f} waves; bound by {prediction.bound}"
     return f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}", reason
 
 
-def _warps(choice: Choice) -> tuple[str, str]:
+def _warps(choice: MmaSyncChoice) -> tuple[str, str]:
     warp_m, warp_n = choice.tile_m // choice.warps_m, choice.tile_n // choice.warps_n
     sums = accumulators_of(choice.tile_m, choice.tile_n, choice.warps_m * choice.warps_n)
     reads = 2 * (choice.tile_m * choice.warps_n + choice.tile_n * choice.warps_m)
@@ -89,7 +89,7 @@ def _copy(travel: Travel, name: str) -> tuple[str, str]:
     return f"{how}, {travel.vector_bytes} bytes", reason
 
 
-def _swizzle(problem: Problem, choice: Choice) -> tuple[str, str]:
+def _swizzle(problem: Problem, choice: MmaSyncChoice) -> tuple[str, str]:
     size = problem.element_bytes
     threads = WARP * choice.warps_m * choice.warps_n
     panels, rows = [], []
@@ -105,7 +105,7 @@ def _swizzle(problem: Problem, choice: Choice) -> tuple[str, str]:
 
 
 def _stages(
-    problem: Problem, machine: Machine, choice: Choice, prediction: Prediction
+    problem: Problem, machine: Machine, choice: MmaSyncChoice, prediction: Prediction
 ) -> tuple[str, str]:
     needed = shared_bytes(
         choice.tile_m,
@@ -125,7 +125,7 @@ def _stages(
     return str(choice.stages), reason
 
 
-def _occupancy(problem: Problem, machine: Machine, choice: Choice) -> tuple[str, str]:
+def _occupancy(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> tuple[str, str]:
     threads = WARP * choice.warps_m * choice.warps_n
     estimate = register_estimate(choice.tile_m, choice.tile_n, choice.warps_m, choice.warps_n)
     estimate += operand_registers(
@@ -136,7 +136,7 @@ def _occupancy(problem: Problem, machine: Machine, choice: Choice) -> tuple[str,
     return blocks, f"about {estimate} registers a thread under a cap of {cap}"
 
 
-def _raster(problem: Problem, prediction: Prediction, choice: Choice) -> tuple[str, str]:
+def _raster(problem: Problem, prediction: Prediction, choice: MmaSyncChoice) -> tuple[str, str]:
     once = compulsory_bytes(problem)
     if prediction.operand_bytes > once:
         reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"

@@ -10,16 +10,20 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide import constraints
-from deepgemm_codegen.decide.predict import tile_clocks
-from deepgemm_codegen.decide.registers import register_caps, register_estimate
-from deepgemm_codegen.decide.tile import TILE_MS, TILE_NS
+from deepgemm_codegen.decide.menus import MAX_TILE, TILE_NS
+from deepgemm_codegen.decide.mma_sync import constraints
+from deepgemm_codegen.decide.mma_sync.predict import tile_clocks
+from deepgemm_codegen.decide.mma_sync.registers import register_caps, register_estimate
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
 
-__all__ = ["WARP_LAYOUTS", "Layout", "Tile", "layouts_of", "tile_table"]
+__all__ = ["TILE_MS", "WARP_LAYOUTS", "Layout", "Tile", "layouts_of", "tile_table"]
+
+TILE_MS = tuple(range(16, MAX_TILE + 1, 16))
+"""Rows of a tile that the tree tries: multiples of mma_m. Large tiles reuse operands more; small
+ones fill the multiprocessors evenly."""
 
 WARP_LAYOUTS = (
     (2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2), (1, 8), (8, 1), (1, 2), (2, 1), (1, 1),

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.pipeline import shared_bytes
-from deepgemm_codegen.decide.registers import (
+from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
+from deepgemm_codegen.decide.mma_sync.registers import (
     accumulators_of,
     copied_vectors,
     operand_registers,
     register_cap,
     register_estimate,
 )
+from deepgemm_codegen.decide.schedule import grid, raster
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepgemm_codegen.decide.assemble import Choice
     from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.misses import Miss
+    from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["PHRASES", "Miss", "violations"]
-
-Miss = tuple[int, int]
-"""(got, limit) of a broken constraint."""
+__all__ = ["PHRASES", "violations"]
 
 MMA_M, MMA_N, FRAGMENT_K = 16, 8, 16
 """Rows of one fragment of A, columns of one of B, and the k that one set of ldmatrix covers."""
@@ -43,9 +42,6 @@ MAX_ACCUMULATORS = 128
 
 MAX_IN_FLIGHT, MAX_HELD = 20, 32
 """Vectors that a thread copies a slice, asynchronously and through registers."""
-
-MAX_GRID = 2**31 - 1
-"""Blocks of a one-dimensional grid (CUDA programming guide, technical specifications)."""
 
 
 def fragments(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> Miss | None:
@@ -63,17 +59,6 @@ def accumulators(tile_m: int, tile_n: int, count: int) -> Miss | None:
     """A thread's sums stay in registers; more than 128 of them spill."""
     got = accumulators_of(tile_m, tile_n, count)
     return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
-
-
-def grid(tiles: int) -> Miss | None:
-    """One block a tile: their number fits a one-dimensional grid."""
-    return (tiles, MAX_GRID) if tiles > MAX_GRID else None
-
-
-def raster(group: int, tiles_n: int) -> Miss | None:
-    """The blocks of one raster group are counted in 32 bits by the kernel."""
-    got = group * tiles_n
-    return (got, MAX_GRID) if got > MAX_GRID else None
 
 
 def slice_steps(tile_k: int) -> Miss | None:
@@ -161,7 +146,7 @@ PHRASES: dict[str, str] = {
 
 
 def violations(
-    problem: Problem, machine: Machine, choice: Choice
+    problem: Problem, machine: Machine, choice: MmaSyncChoice
 ) -> Iterator[tuple[str, int, int]]:
     """(constraint, got, limit) of everything that is wrong with a choice, in order."""
     tile_m, tile_n, tile_k = choice.tile_m, choice.tile_n, choice.tile_k

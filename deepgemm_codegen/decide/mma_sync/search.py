@@ -1,4 +1,4 @@
-"""Choice: the cheapest candidate, found without costing them all.
+"""MmaSyncChoice: the cheapest candidate, found without costing them all.
 
 The search goes from the outermost question inwards: tile, warps, slice of k, resident blocks,
 stages. At each level a floor is known under which no continuation can cost, and a branch whose
@@ -13,10 +13,10 @@ from heapq import heapify, heappop
 from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepgemm_codegen.decide import constraints
-from deepgemm_codegen.decide.assemble import Choice
-from deepgemm_codegen.decide.pipeline import deepest, slab_bytes, useful_stages
-from deepgemm_codegen.decide.predict import (
+from deepgemm_codegen.decide.mma_sync import constraints
+from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
+from deepgemm_codegen.decide.mma_sync.pipeline import deepest, slab_bytes, useful_stages
+from deepgemm_codegen.decide.mma_sync.predict import (
     FRAGMENT_FINISH,
     OVERLAP,
     PANEL_TRAFFIC,
@@ -24,13 +24,13 @@ from deepgemm_codegen.decide.predict import (
     finish_clocks,
     first_clocks,
     kernel_clocks,
-    output_bytes,
     roofline,
     slice_loss,
 )
-from deepgemm_codegen.decide.registers import SCHEDULERS, copied_vectors, operand_registers
-from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes
-from deepgemm_codegen.decide.warps import Layout, tile_table
+from deepgemm_codegen.decide.mma_sync.registers import SCHEDULERS, copied_vectors, operand_registers
+from deepgemm_codegen.decide.mma_sync.warps import Layout, tile_table
+from deepgemm_codegen.decide.prediction import output_bytes
+from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes, grid, raster
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.tiles import WARP
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.decide.machine import Machine
-    from deepgemm_codegen.decide.menu import Menu
+    from deepgemm_codegen.decide.mma_sync.menu import Menu
     from deepgemm_codegen.decide.problem import Problem
 
 __all__ = ["Found", "cost", "search"]
@@ -59,7 +59,7 @@ class Found(NamedTuple):
         costed: candidates whose cost was computed.
     """
 
-    choice: Choice
+    choice: MmaSyncChoice
     clocks: float
     costed: int
 
@@ -215,7 +215,7 @@ class _Search:
         while heap:
             tile = _Tile._make(heappop(heap))
             tiles_n = counts_n[tile.tile_n]
-            if not constraints.grid(tile.tiles) and not constraints.raster(lowest, tiles_n):
+            if not grid(tile.tiles) and not raster(lowest, tiles_n):
                 yield tile
 
     def slice_of(self, tile_k: int) -> _Slice:
@@ -379,7 +379,7 @@ class _Search:
         _, group = best_raster(
             problem, machine, tile.tile_m, tile.tile_n, blocks, self.menu.raster_group
         )
-        choice = Choice(
+        choice = MmaSyncChoice(
             tile_m=tile.tile_m,
             tile_n=tile.tile_n,
             tile_k=arguments["tile_k"],

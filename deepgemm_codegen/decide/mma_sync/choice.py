@@ -1,0 +1,79 @@
+"""A candidate of the mma.sync family, and the program it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
+from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
+from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
+from deepgemm_codegen.errors import InternalError
+from deepgemm_codegen.plan import Decision, Grid, MmaSync, Program
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["MmaSyncChoice"]
+
+
+@dataclass(frozen=True, slots=True)
+class MmaSyncChoice:
+    """The numbers that distinguish one candidate from another.
+
+    Attributes:
+        tile_m, tile_n, tile_k: block tile in elements, in the plan's roles.
+        warps_m, warps_n: warps along m and n.
+        stages: ring slots.
+        min_blocks: resident blocks that the register cap allows for.
+        raster_group: tile rows of a raster group.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    warps_m: int
+    warps_n: int
+    stages: int
+    min_blocks: int
+    raster_group: int
+
+    @property
+    def words(self) -> str:
+        """The choice in a few words."""
+        blocks = f"{self.min_blocks} block{'s' if self.min_blocks > 1 else ''}"
+        return (
+            f"{self.tile_m}x{self.tile_n}x{self.tile_k}, warps {self.warps_m}x{self.warps_n},"
+            f" {self.stages} stages, {blocks}, group {self.raster_group}"
+        )
+
+    def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
+        """The program of the choice, which the constraints have passed."""
+        extents = extents_of(spec, self.tile_m, self.tile_n, self.tile_k)
+        m, n, k = extents
+        threads = 32 * self.warps_m * self.warps_n
+        left, right = sources(spec)
+        a = place_operand(spec, "a", left, travel_of(spec, left, arch), m, k, threads)
+        b = place_operand(spec, "b", right, travel_of(spec, right, arch), n, k, threads)
+        if a is None or b is None:
+            raise InternalError(f"no panel width for {self}: the constraints should refuse it")
+        body = MmaSync(
+            tile_m=self.tile_m,
+            tile_n=self.tile_n,
+            tile_k=self.tile_k,
+            warps_m=self.warps_m,
+            warps_n=self.warps_n,
+            mma_m=16,
+            mma_n=8,
+            mma_k=arch.mma_k,
+            stages=self.stages,
+            min_blocks=self.min_blocks,
+            fragment_buffers=fragment_buffers(self.tile_k),
+            a=a,
+            b=b,
+        )
+        slab_n = self.tile_n // self.warps_n
+        schedule = Grid(raster_group=self.raster_group)
+        vector = output_vector(spec)
+        return program_of(spec, arch.name, extents, body, schedule, vector, slab_n, decisions)

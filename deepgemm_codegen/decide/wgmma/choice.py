@@ -1,0 +1,75 @@
+"""A candidate of the wgmma family, and the program it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
+from deepgemm_codegen.decide.operands import output_vector
+from deepgemm_codegen.decide.tma import place_tma_operand, store_of
+from deepgemm_codegen.plan import Decision, Persistent, Program, Wgmma
+from deepgemm_codegen.tma import PANEL_BYTES
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["WgmmaChoice"]
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaChoice:
+    """The numbers that distinguish one candidate of the wgmma family from another.
+
+    Attributes:
+        tile_m, tile_n: block tile in elements, in the plan's roles.
+        consumers: consumer warpgroups.
+        stages: ring slots.
+        cluster_m, cluster_n: blocks of a cluster along m and n.
+        raster_group: cluster rows of a raster group.
+    """
+
+    tile_m: int
+    tile_n: int
+    consumers: int
+    stages: int
+    cluster_m: int
+    cluster_n: int
+    raster_group: int
+
+    @property
+    def words(self) -> str:
+        """The choice in a few words."""
+        tile_k = PANEL_BYTES // 2
+        consumers = f"{self.consumers} consumer{'s' if self.consumers > 1 else ''}"
+        words = f"{self.tile_m}x{self.tile_n}x{tile_k}, {consumers}, {self.stages} stages"
+        if self.cluster_m * self.cluster_n > 1:
+            words += f", clusters {self.cluster_m}x{self.cluster_n}"
+        return f"{words}, group {self.raster_group}"
+
+    def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
+        """The program of the choice, which the constraints have passed."""
+        tile_k = PANEL_BYTES // spec.dtype_a.bytes
+        clusters = (self.cluster_m, self.cluster_n)
+        extents = extents_of(spec, self.tile_m, self.tile_n, tile_k, *clusters)
+        m, n, k = extents
+        left, right = sources(spec)
+        store = store_of(spec, self.tile_n)
+        slab_n = next(w for w in (64, 48, 32, 16, 8) if self.tile_n % w == 0)
+        body = Wgmma(
+            tile_m=self.tile_m,
+            tile_n=self.tile_n,
+            tile_k=tile_k,
+            consumers=self.consumers,
+            stages=self.stages,
+            cluster_m=self.cluster_m,
+            cluster_n=self.cluster_n,
+            store=store,
+            slab_n=slab_n,
+            a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
+            b=place_tma_operand(spec, "b", right, n, k, self.cluster_m),
+        )
+        vector = 2 if store == "tma" else output_vector(spec)
+        schedule = Persistent(raster_group=self.raster_group)
+        return program_of(spec, f"{arch.name}a", extents, body, schedule, vector, slab_n, decisions)
