@@ -53,7 +53,7 @@ def ptx(arch: str) -> str:
 def hopper() -> tuple[KernelPlan, str]:
     """The plan of the wgmma kernel, and its PTX."""
     spec = GemmSpec.from_fields({"m": TILE, "n": 256, "k": K, "layout": "nt", "arch": "sm_90a"})
-    choice = WgmmaChoice(TILE, 256, 2, 3, 1, 1, 8)
+    choice = WgmmaChoice(TILE, 256, 2, 1, 3, 1, 1, 8)
     plan = choice.program(spec, load_arch(spec.arch)).kernels[0]
     return plan, compile_ptx(render_kernel(plan), name=plan.name, arch=plan.target).ptx
 

@@ -105,11 +105,18 @@ def choices(spec: GemmSpec, count: int, seed: int) -> list[tuple[WgmmaChoice, fl
     found = search(task, menu)
     assert found is not None
     ranked = []
-    for tile_m, tile_n, consumers, cluster_m, cluster_n in itertools.product(
-        menu.tile_m, menu.tile_n, menu.consumers, menu.cluster_m, menu.cluster_n
+    for tile_m, tile_n, consumers, at_once, cluster_m, cluster_n in itertools.product(
+        menu.tile_m,
+        menu.tile_n,
+        menu.consumers,
+        menu.tiles_at_once,
+        menu.cluster_m,
+        menu.cluster_n,
     ):
         for stages in reversed(menu.stages):
-            choice = WgmmaChoice(tile_m, tile_n, consumers, stages, cluster_m, cluster_n, 8)
+            choice = WgmmaChoice(
+                tile_m, tile_n, consumers, at_once, stages, cluster_m, cluster_n, 8
+            )
             if not any(violations(task, choice)):
                 ranked.append((predict(task, choice).us, choice))
                 break
@@ -133,7 +140,8 @@ def choices(spec: GemmSpec, count: int, seed: int) -> list[tuple[WgmmaChoice, fl
 
 def _shape_of(choice: WgmmaChoice) -> tuple[int, ...]:
     """A choice without its stages and raster."""
-    return choice.tile_m, choice.tile_n, choice.consumers, choice.cluster_m, choice.cluster_n
+    cluster = choice.cluster_m, choice.cluster_n
+    return choice.tile_m, choice.tile_n, choice.consumers, choice.tiles_at_once, *cluster
 
 
 Job = tuple[Shape, str, WgmmaChoice, float]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.layout import store_panels
 from deepgemm_codegen.tiles import WARP, Operand
 
 if TYPE_CHECKING:
@@ -129,12 +130,14 @@ class MmaSync:
 class Wgmma:
     """A block tile computed by ``wgmma``, fed by TMA through a ring of stages.
 
-    One producer warpgroup keeps the ring full; each consumer warpgroup computes
-    ``tile_m / consumers`` rows of the tile, in fragments of 64 rows.
+    One producer warpgroup keeps the ring full. The consumer warpgroups share a tile, each
+    computing ``tile_m / consumers`` rows of it (cooperative), or take tiles in turn, so that one
+    multiplies while the other writes its tile (ping-pong). Rows come in fragments of 64.
 
     Attributes:
         tile_m, tile_n, tile_k: elements of the block tile; tile_k is one 128-byte row.
         consumers: consumer warpgroups.
+        tiles_at_once: tiles in the consumers' hands: 1, cooperative; 2, ping-pong.
         stages: ring slots in shared memory.
         cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
             blocks along n share A's. At most one of them is more than 1.
@@ -148,6 +151,7 @@ class Wgmma:
     tile_n: int
     tile_k: int
     consumers: int
+    tiles_at_once: int
     stages: int
     cluster_m: int
     cluster_n: int
@@ -189,9 +193,14 @@ class Wgmma:
         return 1
 
     @property
+    def consumer_m(self) -> int:
+        """Rows of the tile that a consumer computes."""
+        return self.tile_m * self.tiles_at_once // self.consumers
+
+    @property
     def fragments_m(self) -> int:
         """Fragments of 64 rows that a consumer computes."""
-        return self.tile_m // self.consumers // 64
+        return self.consumer_m // 64
 
     @property
     def accumulators(self) -> int:
@@ -210,7 +219,7 @@ class Wgmma:
         The warpgroups share the 65,536 of a multiprocessor; what the producer leaves is cut down
         to a multiple of 8, and to 240, the most the instruction gives (PTX ISA).
         """
-        producer = 40
+        producer = 24
         left = 65536 // WARPGROUP - producer
         return producer, min(left // self.consumers // 8 * 8, 240)
 
@@ -220,13 +229,20 @@ class Wgmma:
         return self.a.bytes + self.b.bytes
 
     @property
+    def store_panels(self) -> tuple[int, int]:
+        """(columns of a panel, panels that fit) of D on its way to TMA."""
+        return store_panels(self.consumer_m, self.tile_n, 2)
+
+    @property
     def store_bytes(self) -> int:
         """Bytes beside the ring that the epilogue uses."""
         if self.store == "tma":
-            return self.tile_m * self.tile_n * 2
+            columns, slots = self.store_panels
+            return self.consumers * slots * self.consumer_m * columns * 2
         return self.consumers * 4 * 16 * self.slab_n * 4
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: ring, epilogue, two barriers a slot."""
-        return self.stages * (self.stage_bytes + 16) + self.store_bytes
+        """Dynamic shared memory of a block: ring, epilogue, two barriers a slot, those of turns."""
+        turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
+        return self.stages * (self.stage_bytes + 16) + self.store_bytes + turns

@@ -16,9 +16,11 @@ from __future__ import annotations
 __all__ = [
     "BANKS",
     "CHUNK_BYTES",
+    "STORE_BUFFER",
     "SWIZZLES",
     "excess_wavefronts",
     "slab_mask",
+    "store_panels",
     "swizzle",
     "swizzle_bytes_for",
     "swizzle_mask",
@@ -62,6 +64,29 @@ def swizzle_bytes_for(row_bytes: int, pass_bytes: int) -> int:
         if row_bytes % width == 0 and pass_bytes % (8 * width) == 0:
             return width
     return 0
+
+
+STORE_BUFFER = 16384
+"""Bytes beside the ring that a consumer of wgmma stages D in for TMA: what keeps a ring of four
+slots at 128x256, while a panel leaves behind the next one's conversion."""
+
+
+def store_panels(rows: int, columns: int, element_bytes: int) -> tuple[int, int]:
+    """(columns of a panel, panels that fit the buffer) of D on its way through shared memory.
+
+    A panel is as wide as a swizzle pattern that divides the tile's row. Returns (0, 0) where none
+    does.
+
+    Args:
+        rows: of a consumer.
+        columns: of the tile.
+        element_bytes: of D.
+    """
+    for width in (128, 64, 32):
+        if columns * element_bytes % width == 0:
+            panels = columns * element_bytes // width
+            return width // element_bytes, min(panels, STORE_BUFFER // (rows * width))
+    return 0, 0
 
 
 def slab_mask(warp_n: int, row: int) -> int:

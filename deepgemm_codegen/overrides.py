@@ -33,6 +33,7 @@ class Overrides:
     min_blocks: int | None = None
     raster_group: int | None = None
     consumers: int | None = None
+    tiles_at_once: int | None = None
     cluster_m: int | None = None
     cluster_n: int | None = None
 
@@ -67,6 +68,7 @@ OVERRIDES: dict[str, str] = {
     "min_blocks": "resident blocks a multiprocessor that the register cap allows for",
     "raster_group": "tile rows that consecutive blocks walk before the next columns",
     "consumers": "warpgroups that multiply, beside the one that copies (wgmma)",
+    "tiles_at_once": "tiles in the consumers' hands: 1 cooperative, 2 ping-pong (wgmma)",
     "cluster_m": "blocks of a cluster along m, which share B's tiles: 1 or 2 (wgmma)",
     "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
 }

@@ -154,8 +154,10 @@ class KernelPlan:
             for o in self.body.operands
         ]
         if self.body.store == "tma":
-            out, rows = self.output, self.body.tile_m // self.body.consumers
-            boxes.append(("d", out.dtype, out.leading, self.m, self.n, 64, rows))
+            out, columns = self.output, self.body.store_panels[0]
+            boxes.append(
+                ("d", out.dtype, out.leading, self.m, self.n, columns, self.body.consumer_m)
+            )
         return tuple(
             TensorMap(
                 name=f"map_{pointer}",

@@ -67,6 +67,7 @@ class MapText:
     stride: str
     box_inner: int
     box_outer: int
+    swizzle_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ class Text:
     first_tile: str
     tile_stride: str
     release: str
+    readers: str
+    store_chunk: str
 
 
 def command_line(plan: KernelPlan) -> str:
@@ -144,7 +147,10 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     if isinstance(body, Wgmma):
         stored = body.store == "slab"
         names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
-        names.append(("mbarrier_arrive", 0) if body.cluster == 1 else ("cluster", 0))
+        if body.cluster == 1 or body.tiles_at_once > 1:
+            names.append(("mbarrier_arrive", 0))
+        if body.cluster > 1:
+            names.append(("cluster", 0))
         if not all(operand.shared for operand in body.operands):
             names.append(("tma_load", 0))
     else:
@@ -294,9 +300,29 @@ def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
             stride=constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}"),
             box_inner=tensor_map.box_inner,
             box_outer=tensor_map.box_outer,
+            swizzle_bytes=tensor_map.swizzle_bytes,
         )
         for tensor_map in plan.tensor_maps
     )
+
+
+def _readers(plan: KernelPlan) -> str:
+    """How many arrivals tell a ring slot's producer that it has been read."""
+    if not isinstance(plan.body, Wgmma):
+        return ""
+    readers = "CONSUMERS" if plan.body.tiles_at_once == 1 else "1"
+    if plan.body.cluster == 1:
+        return readers
+    return "CLUSTER" if readers == "1" else f"{readers} * CLUSTER"
+
+
+def _store_chunk(plan: KernelPlan) -> str:
+    """The swizzled 16-byte chunk of a row of D's panel; see `layout.swizzle`."""
+    if not isinstance(plan.body, Wgmma) or plan.body.store != "tma":
+        return ""
+    width = plan.body.store_panels[0] * plan.output.dtype.bytes
+    phase = {128: "row % 8", 64: "row / 2 % 4", 32: "row / 4 % 2"}[width]
+    return f"(chunk ^ {phase})"
 
 
 def text_of(plan: KernelPlan) -> Text:
@@ -340,5 +366,7 @@ def text_of(plan: KernelPlan) -> Text:
         first_tile=f"blockIdx.x{per_cluster}",
         tile_stride=f"gridDim.x{per_cluster}",
         release=_RELEASE_CLUSTER if clustered else _RELEASE,
+        readers=_readers(plan),
+        store_chunk=_store_chunk(plan),
         grid=_grid_c(plan),
     )

@@ -46,6 +46,11 @@ class TensorMap:
     box_inner: int
     box_outer: int
 
+    @property
+    def swizzle_bytes(self) -> int:
+        """Width of the swizzle's pattern in shared memory: a row of the box (128, 64 or 32)."""
+        return self.box_inner * self.dtype.bytes
+
 
 @dataclass(frozen=True, slots=True)
 class TmaOperand(MatrixOperand):

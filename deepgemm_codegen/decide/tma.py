@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.tma import PANEL_BYTES, TMA_ALIGNMENT, TmaOperand
+from deepgemm_codegen.layout import store_panels
+from deepgemm_codegen.tma import TMA_ALIGNMENT, TmaOperand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
@@ -32,10 +33,10 @@ def tma_obstacle(spec: GemmSpec, letter: str) -> str:
 
 
 def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
-    """How D leaves: TMA for an aligned 16-bit D of whole pairs in whole panels, else by slab."""
+    """How D leaves: TMA for an aligned 16-bit D of whole pairs in whole patterns, else by slab."""
     _, columns = spec.stored("d")
     pairs = not columns.dynamic and columns.size % 2 == 0
-    panels = tile_n * spec.dtype_d.bytes % PANEL_BYTES == 0
+    panels = store_panels(64, tile_n, spec.dtype_d.bytes)[0] > 0
     fits = spec.dtype_d.bytes == 2 and panels and pairs and not tma_obstacle(spec, "d")
     if fits and spec.dtype_c is not None:
         fits = spec.ldc % 2 == 0 and spec.ldc > 0 and spec.align_c >= 2 * spec.dtype_c.bytes

@@ -109,7 +109,7 @@ def _choice(plan: KernelPlan) -> str:
     if isinstance(body, MmaSync):
         words.append(f"{body.warps_m}x{body.warps_n}w")
     else:
-        words.append(f"{body.consumers}c")
+        words.append(f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""))
         if body.cluster > 1:
             words.append(f"{body.cluster_m}x{body.cluster_n}cl")
     return " ".join(words)

@@ -21,7 +21,6 @@ from deepgemm_codegen.harness.memory import HUGE, Paged, fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.oracle import prefix_sums
 from deepgemm_codegen.plan import Persistent
-from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
@@ -159,7 +158,7 @@ def _tensor_map(problem: Problem, inputs: Inputs, name: str, d_buffer: GlobalBuf
         ),
         strides_bytes=(described.stride.evaluate(sizes) * matrix.dtype.bytes,),
         box=(described.box_inner, described.box_outer),
-        swizzle_bytes=PANEL_BYTES,
+        swizzle_bytes=described.swizzle_bytes,
     )
 
 

@@ -49,16 +49,19 @@ def served_spec(rng: random.Random) -> GemmSpec:
 def least_clocks(task: Task, menu: WgmmaMenu) -> float:
     """The least cost of the whole product, unpruned; infinite when nothing in it is legal."""
     least = inf
-    for tile_m, tile_n, consumers, cluster_m, cluster_n, stages, group in product(
+    for tile_m, tile_n, consumers, at_once, cluster_m, cluster_n, stages, group in product(
         menu.tile_m,
         menu.tile_n,
         menu.consumers,
+        menu.tiles_at_once,
         menu.cluster_m,
         menu.cluster_n,
         menu.stages,
         menu.raster_group,
     ):
-        choice = WgmmaChoice(tile_m, tile_n, consumers, stages, cluster_m, cluster_n, group)
+        choice = WgmmaChoice(
+            tile_m, tile_n, consumers, at_once, stages, cluster_m, cluster_n, group
+        )
         if not any(violations(task, choice)):
             least = min(least, predict(task, choice).clocks)
     return least
@@ -74,6 +77,7 @@ def some_of(menu: WgmmaMenu, rng: random.Random) -> WgmmaMenu:
         tile_m=rising(menu.tile_m, 2),
         tile_n=rising(menu.tile_n, 5),
         consumers=rising(menu.consumers, rng.choice((1, 2))),
+        tiles_at_once=rising(menu.tiles_at_once, rng.choice((1, 2))),
         stages=rising(menu.stages, 3),
         cluster_m=rising(menu.cluster_m, rng.choice((1, 2))),
         cluster_n=rising(menu.cluster_n, rng.choice((1, 2))),
@@ -142,24 +146,25 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
         body.tile_m,
         body.tile_n,
         body.consumers,
+        body.tiles_at_once,
         body.stages,
         body.cluster_m,
         body.cluster_n,
         plan.schedule.raster_group,
     )
     assert list(violations(task, choice)) == []
-    shape = body.tile_m, body.tile_n, body.consumers
+    shape = body.tile_m, body.tile_n, body.consumers, body.tiles_at_once
     assert body.shared_bytes == task.shared_bytes(*shape, body.stages)
     assert body.shared_bytes <= ARCH.shared_per_block
-    assert body.accumulators <= 128
+    assert body.accumulators <= 192
     assert body.fragments_m in (1, 2)
-    assert body.fragments_m * 64 * body.consumers == body.tile_m
+    assert body.fragments_m * 64 * body.consumers == body.tile_m * body.tiles_at_once
     assert body.cluster in (1, 2)
     producer, consumer = body.registers
     assert 128 * (producer + body.consumers * consumer) <= ARCH.registers_per_sm
     for tensor_map in plan.tensor_maps:
         assert 0 < tensor_map.box_outer <= 256
-        assert tensor_map.box_inner * tensor_map.dtype.bytes == 128
+        assert tensor_map.swizzle_bytes in (128, 64, 32)
     for operand in body.operands:
         assert operand.box_rows * operand.sharers == operand.rows.tile
         assert operand.box_rows % 8 == 0

@@ -147,7 +147,7 @@ def solve(
             (t.inner.evaluate(bound), t.outer.evaluate(bound)),
             (t.stride.evaluate(bound) * t.dtype.bytes,),
             (t.box_inner, t.box_outer),
-            128,
+            t.swizzle_bytes,
         )
         for t in plan.tensor_maps
     }

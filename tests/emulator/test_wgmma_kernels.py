@@ -24,26 +24,26 @@ def assert_exact(outcome: Outcome) -> None:
 @pytest.mark.parametrize("grid", [None, 2])
 def test_every_layout_with_tails_in_every_dimension(layout: str, grid: int | None) -> None:
     # Six slices through three slots, D by TMA; four tiles by one block each, or by two blocks.
-    kernel = build((128, 128, 2, 3, 1, 1, 8), m=200, n=136, k=328, layout=layout)
+    kernel = build((128, 128, 2, 1, 3, 1, 1, 8), m=200, n=136, k=328, layout=layout)
     assert_exact(solve(kernel, grid=grid))
 
 
 @pytest.mark.parametrize("layout", ["nt", "tn"])
 def test_a_column_major_d(layout: str) -> None:
-    kernel = build((128, 128, 2, 3, 1, 1, 8), m=200, n=136, k=136, layout=layout, layout_d="t")
+    kernel = build((128, 128, 2, 1, 3, 1, 1, 8), m=200, n=136, k=136, layout=layout, layout_d="t")
     assert_exact(solve(kernel))
 
 
 @pytest.mark.parametrize("slices", [1, 2, 3, 4, 5])
 def test_fewer_slices_than_slots_and_more(slices: int) -> None:
     # P05 and P10 of the known faults: one block carries its slots from tile to tile.
-    kernel = build((64, 64, 1, 3, 1, 1, 8), m=130, n=120, k=64 * slices, layout="nt")
+    kernel = build((64, 64, 1, 1, 3, 1, 1, 8), m=130, n=120, k=64 * slices, layout="nt")
     assert_exact(solve(kernel, grid=1))
 
 
 def test_steps_and_c_beside_the_tma_store() -> None:
     kernel = build(
-        (128, 192, 2, 4, 1, 1, 8), m=136, n=200, k=200, layout="tn", dtype="bf16",
+        (128, 192, 2, 1, 4, 1, 1, 8), m=136, n=200, k=200, layout="tn", dtype="bf16",
         dtype_c="fp32", epilogue="bias,relu",
     )  # fmt: skip
     assert_exact(solve(kernel, alpha=2.0, beta=-1.0, grid=1))
@@ -53,13 +53,13 @@ def test_steps_and_c_beside_the_tma_store() -> None:
 @pytest.mark.parametrize(("m", "grid"), [(130, None), (1, None), (200, 2)])
 def test_d_through_slabs(m: int, grid: int | None) -> None:
     kernel = build(
-        (64, 48, 1, 4, 1, 1, 4), m="dynamic:512", n=101, k=320, layout="nt", epilogue="bias"
+        (64, 48, 1, 1, 4, 1, 1, 4), m="dynamic:512", n=101, k=320, layout="nt", epilogue="bias"
     )
     assert_exact(solve(kernel, m=m, grid=grid))
 
 
 def test_alpha_zero_reads_no_operand() -> None:
-    kernel = build((128, 128, 2, 3, 1, 1, 8), m=200, n=136, k=328, layout="nt")
+    kernel = build((128, 128, 2, 1, 3, 1, 1, 8), m=200, n=136, k=328, layout="nt")
     outcome = solve(kernel, alpha=0.0)
     assert outcome.report.findings == ()
     assert (outcome.d == 0).all()
@@ -68,7 +68,7 @@ def test_alpha_zero_reads_no_operand() -> None:
 @pytest.mark.parametrize("columns", [24, 40, 56, 72])
 def test_widths_congruent_to_8_modulo_16(columns: int) -> None:
     # T16 of the known faults.
-    kernel = build((64, columns, 1, 3, 1, 1, 8), m=64, n=columns, k=64, layout="nt")
+    kernel = build((64, columns, 1, 1, 3, 1, 1, 8), m=64, n=columns, k=64, layout="nt")
     assert_exact(solve(kernel))
 
 
@@ -76,13 +76,13 @@ def test_widths_congruent_to_8_modulo_16(columns: int) -> None:
 @pytest.mark.parametrize(
     ("choice", "fields", "sizes"),
     [
-        ((128, 128, 2, 3, 2, 1, 8), {"m": 300, "n": 200, "k": 264, "layout": "nt"}, {}),
+        ((128, 128, 2, 1, 3, 2, 1, 8), {"m": 300, "n": 200, "k": 264, "layout": "nt"}, {}),
         (
-            (128, 64, 2, 4, 1, 2, 8),
+            (128, 64, 2, 1, 4, 1, 2, 8),
             {"m": 200, "n": "dynamic:256", "k": 328, "layout": "tn", "ldb": 256},
             {"n": 131},
         ),
-        ((64, 64, 1, 2, 2, 1, 8), {"m": 190, "n": 72, "k": 200, "layout": "nn"}, {}),
+        ((64, 64, 1, 1, 2, 2, 1, 8), {"m": 190, "n": 72, "k": 200, "layout": "nn"}, {}),
     ],
 )
 def test_clusters(
@@ -93,12 +93,12 @@ def test_clusters(
 
 
 def test_a_cluster_of_four() -> None:
-    kernel = build((64, 64, 1, 3, 4, 1, 8), m=256, n=64, k=264, layout="nt")
+    kernel = build((64, 64, 1, 1, 3, 4, 1, 8), m=256, n=64, k=264, layout="nt")
     assert_exact(solve(kernel))
 
 
 def test_some_clusters_of_many() -> None:
-    kernel = build((128, 128, 2, 3, 2, 1, 8), m=300, n=200, k=264, layout="nt")
+    kernel = build((128, 128, 2, 1, 3, 2, 1, 8), m=300, n=200, k=264, layout="nt")
     outcome = solve(kernel, blocks=[2, 3])
     assert outcome.report.findings == ()
     assert outcome.report.statistics.blocks == 2
@@ -112,6 +112,7 @@ GOLDEN_BLOCKS: dict[str, tuple[list[int], dict[str, Any]]] = {
     "wgmma_tails_tn": ([23], {"grid": 24, "beta": 1.0}),
     "wgmma_slab_nt": ([0, 62], {"m": 130, "grid": 63}),
     "wgmma_cluster_m_nt": ([130, 131], {"grid": 132}),
+    "wgmma_ping_pong_nt": ([6, 7], {"grid": 24}),
     "wgmma_cluster_n_tn": ([0, 1, 62, 63], {"n": 1000, "grid": 128}),
 }
 
@@ -128,7 +129,7 @@ def test_the_golden_kernels(name: str) -> None:
 
 
 def test_random_sums_are_the_hardware_s_bit_for_bit() -> None:
-    kernel = build((128, 128, 2, 3, 1, 1, 8), m=128, n=128, k=136, layout="tn", dtype_d="fp32")
+    kernel = build((128, 128, 2, 1, 3, 1, 1, 8), m=128, n=128, k=136, layout="tn", dtype_d="fp32")
     outcome = solve(kernel, whole=False)
     assert outcome.report.findings == ()
     a, b = (np.ascontiguousarray(x).view(np.uint16) for x in (outcome.a, outcome.b))
@@ -146,7 +147,7 @@ def test_random_sums_are_the_hardware_s_bit_for_bit() -> None:
 
 
 def test_runs_repeat_bit_for_bit_with_and_without_checks() -> None:
-    kernel = build((128, 128, 2, 3, 1, 1, 8), m=200, n=136, k=328, layout="nt")
+    kernel = build((128, 128, 2, 1, 3, 1, 1, 8), m=200, n=136, k=328, layout="nt")
     results = set()
     runs = (
         (Checks(), None),
@@ -163,7 +164,7 @@ def test_runs_repeat_bit_for_bit_with_and_without_checks() -> None:
 
 
 def test_stores_of_the_epilogue_meet_no_bank_twice() -> None:
-    kernel = build((128, 128, 2, 3, 1, 1, 8), m=200, n=136, k=328, layout="nt")
+    kernel = build((128, 128, 2, 1, 3, 1, 1, 8), m=200, n=136, k=328, layout="nt")
     outcome = solve(kernel, checks=Checks(costs=True))
     costs = [c for c in outcome.report.statistics.shared_costs if "stmatrix" in c.place.text]
     assert costs

@@ -39,8 +39,8 @@ enum : int {
     CLUSTER = CLUSTER_M * CLUSTER_N,
     RASTER_GROUP = 8,
     D_VECTOR = 1,
-    PRODUCER_REGISTERS = 40,
-    CONSUMER_REGISTERS = 232,
+    PRODUCER_REGISTERS = 24,
+    CONSUMER_REGISTERS = 240,
 };
 
 // ---- what follows from them ----------------------------------------------------------------
@@ -349,6 +349,7 @@ gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
     for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
         int m0, n0;
         place(tile, m0, n0);
+        m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
         // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
@@ -388,7 +389,7 @@ gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
 #pragma unroll
         for (int part = 0; part < FRAGMENTS_M * (TILE_N / SLAB_N); ++part) {
             const int i = part / (TILE_N / SLAB_N);
-            const int first_row = m0 + consumer * CONSUMER_M + i * 64 + warp * 16;
+            const int first_row = m0 + i * 64 + warp * 16;
             const int first_column = n0 + part % (TILE_N / SLAB_N) * SLAB_N;
             float(*sums)[4] = acc[i] + part % (TILE_N / SLAB_N) * (SLAB_N / 8);
             __syncwarp();  // the rows before these have been read
@@ -424,9 +425,10 @@ gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-// Describes a row-major matrix to the copy engine, which moves boxes of it, 128-byte swizzled.
+// Describes a row-major matrix to the copy engine, which moves boxes of it, swizzled.
 static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type, u64 inner,
-                  u64 outer, u64 stride_bytes, u32 box_inner, u32 box_outer)
+                  u64 outer, u64 stride_bytes, u32 box_inner, u32 box_outer,
+                  CUtensorMapSwizzle swizzle)
 {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -440,7 +442,7 @@ static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type,
     const cuuint32_t steps[] = { 1, 1 };
     const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
         reinterpret_cast<CUtensorMap*>(map), type, 2, const_cast<void*>(pointer), sizes, strides,
-        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return encoded == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -481,11 +483,13 @@ extern "C" int gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d_launch(
     TensorMap map_a;
     if (!failed)
         failed = encode(&map_a, a, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, M,
-                        K, LDA * 2, 64, 32);
+                        K, LDA * 2, 64, 32,
+                        CU_TENSOR_MAP_SWIZZLE_128B);
     TensorMap map_b;
     if (!failed)
         failed = encode(&map_b, b, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, n,
-                        K, LDB * 2, 64, 64);
+                        K, LDB * 2, 64, 64,
+                        CU_TENSOR_MAP_SWIZZLE_128B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);

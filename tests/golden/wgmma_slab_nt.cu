@@ -37,7 +37,7 @@ enum : int {
     STAGES = 8,
     RASTER_GROUP = 4,
     D_VECTOR = 1,
-    PRODUCER_REGISTERS = 40,
+    PRODUCER_REGISTERS = 24,
     CONSUMER_REGISTERS = 240,
 };
 
@@ -312,6 +312,7 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int m0, n0;
         place(tile, m0, n0);
+        m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
         // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
@@ -351,7 +352,7 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
 #pragma unroll
         for (int part = 0; part < FRAGMENTS_M * (TILE_N / SLAB_N); ++part) {
             const int i = part / (TILE_N / SLAB_N);
-            const int first_row = m0 + consumer * CONSUMER_M + i * 64 + warp * 16;
+            const int first_row = m0 + i * 64 + warp * 16;
             const int first_column = n0 + part % (TILE_N / SLAB_N) * SLAB_N;
             float(*sums)[4] = acc[i] + part % (TILE_N / SLAB_N) * (SLAB_N / 8);
             __syncwarp();  // the rows before these have been read
@@ -391,9 +392,10 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-// Describes a row-major matrix to the copy engine, which moves boxes of it, 128-byte swizzled.
+// Describes a row-major matrix to the copy engine, which moves boxes of it, swizzled.
 static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type, u64 inner,
-                  u64 outer, u64 stride_bytes, u32 box_inner, u32 box_outer)
+                  u64 outer, u64 stride_bytes, u32 box_inner, u32 box_outer,
+                  CUtensorMapSwizzle swizzle)
 {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -407,7 +409,7 @@ static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type,
     const cuuint32_t steps[] = { 1, 1 };
     const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
         reinterpret_cast<CUtensorMap*>(map), type, 2, const_cast<void*>(pointer), sizes, strides,
-        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return encoded == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -446,11 +448,13 @@ extern "C" int gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0_launch(
     TensorMap map_a;
     if (!failed)
         failed = encode(&map_a, a, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, K,
-                        m, LDA * 2, 64, 64);
+                        m, LDA * 2, 64, 64,
+                        CU_TENSOR_MAP_SWIZZLE_128B);
     TensorMap map_b;
     if (!failed)
         failed = encode(&map_b, b, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, K,
-                        N, LDB * 2, 64, 48);
+                        N, LDB * 2, 64, 48,
+                        CU_TENSOR_MAP_SWIZZLE_128B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);

@@ -54,8 +54,14 @@ def library(plan: KernelPlan, folder: Path) -> Any:
     ("text", "choice"),
     [
         ("m=300 n=200 k=100 dtype_c=fp16 epilogue=bias,relu", SMALL),
-        ("m=300 n=200 k=104 dtype_c=fp16 epilogue=bias,relu", WgmmaChoice(128, 128, 2, 4, 1, 1, 8)),
-        ("m=300 n=200 k=104 dtype_c=fp16 epilogue=bias,relu", WgmmaChoice(128, 64, 2, 4, 2, 1, 8)),
+        (
+            "m=300 n=200 k=104 dtype_c=fp16 epilogue=bias,relu",
+            WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8),
+        ),
+        (
+            "m=300 n=200 k=104 dtype_c=fp16 epilogue=bias,relu",
+            WgmmaChoice(128, 64, 2, 1, 4, 2, 1, 8),
+        ),
     ],
     ids=["mma_sync", "wgmma", "wgmma cluster"],
 )

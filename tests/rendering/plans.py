@@ -83,11 +83,11 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # Hopper's own family: D by TMA, both operands K-major.
     "wgmma_nt": _plan(
-        WgmmaChoice(128, 256, 2, 3, 1, 1, 16), m=4096, n=4096, k=4096, layout="nt", arch="sm_90a"
+        WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16), m=4096, n=4096, k=4096, layout="nt", arch="sm_90a"
     ),
     # Tails, C and steps beside the TMA store; both operands MN-major.
     "wgmma_tails_tn": _plan(
-        WgmmaChoice(128, 192, 2, 4, 1, 1, 8),
+        WgmmaChoice(128, 192, 2, 1, 4, 1, 1, 8),
         m=1000,
         n=504,
         k=200,
@@ -99,7 +99,7 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # D through the warps' slabs: an odd n, one consumer, dynamic m.
     "wgmma_slab_nt": _plan(
-        WgmmaChoice(64, 48, 1, 8, 1, 1, 4),
+        WgmmaChoice(64, 48, 1, 1, 8, 1, 1, 4),
         m="dynamic",
         n=1001,
         k=512,
@@ -109,11 +109,21 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # A cluster of two along m shares B's tile; n is ragged, and the tile rows are odd.
     "wgmma_cluster_m_nt": _plan(
-        WgmmaChoice(128, 128, 2, 4, 2, 1, 8), m=1408, n=1400, k=512, layout="nt", arch="sm_90a"
+        WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), m=1408, n=1400, k=512, layout="nt", arch="sm_90a"
+    ),
+    # Consumers that take tiles in turn, clusters, panels of 16 columns of D.
+    "wgmma_ping_pong_nt": _plan(
+        WgmmaChoice(128, 176, 2, 2, 5, 2, 1, 16),
+        m=4096,
+        n=2112,
+        k=768,
+        layout="nt",
+        dtype="bf16",
+        arch="sm_90a",
     ),
     # A cluster of two along n shares A's tile, MN-major.
     "wgmma_cluster_n_tn": _plan(
-        WgmmaChoice(128, 64, 2, 6, 1, 2, 8),
+        WgmmaChoice(128, 64, 2, 1, 6, 1, 2, 8),
         m=1024,
         n="dynamic:1024",
         k=1024,

@@ -25,6 +25,7 @@ class WgmmaChoice:
     Attributes:
         tile_m, tile_n: block tile in elements, in the plan's roles.
         consumers: consumer warpgroups.
+        tiles_at_once: tiles in their hands: 1, cooperative; 2, ping-pong.
         stages: ring slots.
         cluster_m, cluster_n: blocks of a cluster along m and n.
         raster_group: cluster rows of a raster group.
@@ -33,6 +34,7 @@ class WgmmaChoice:
     tile_m: int
     tile_n: int
     consumers: int
+    tiles_at_once: int
     stages: int
     cluster_m: int
     cluster_n: int
@@ -43,6 +45,8 @@ class WgmmaChoice:
         """The choice in a few words."""
         tile_k = PANEL_BYTES // 2
         consumers = f"{self.consumers} consumer{'s' if self.consumers > 1 else ''}"
+        if self.tiles_at_once > 1:
+            consumers += " in turn"
         words = f"{self.tile_m}x{self.tile_n}x{tile_k}, {consumers}, {self.stages} stages"
         if self.cluster_m * self.cluster_n > 1:
             words += f", clusters {self.cluster_m}x{self.cluster_n}"
@@ -62,6 +66,7 @@ class WgmmaChoice:
             tile_n=self.tile_n,
             tile_k=tile_k,
             consumers=self.consumers,
+            tiles_at_once=self.tiles_at_once,
             stages=self.stages,
             cluster_m=self.cluster_m,
             cluster_n=self.cluster_n,

@@ -20,8 +20,8 @@ __all__ = ["PANEL_COLUMNS", "PHRASES", "violations"]
 FRAGMENT_M, MAX_CONSUMER_ROWS = 64, 128
 """Rows of a consumer: one or two fragments of 64. Three would leave 80 columns of sums."""
 
-MAX_ACCUMULATORS = 128
-"""fp32 sums a thread; setmaxnreg gives a consumer thread 232 registers beside a second one."""
+MAX_ACCUMULATORS = 192
+"""fp32 sums a thread, of the 240 registers that setmaxnreg gives a consumer thread."""
 
 MAX_CLUSTER = 2
 """Blocks of a cluster; larger ones were slower for the author of fast.cu (its README, H100)."""
@@ -36,17 +36,22 @@ MAX_TILES = 2**31 - 1024
 """Tiles that a block counts in 32 bits, its stride included."""
 
 
-def rows(tile_m: int, consumers: int) -> Miss | None:
+def turns(consumers: int, tiles_at_once: int) -> Miss | None:
+    """Taking tiles in turn takes two consumers: got is how many there are."""
+    return (consumers, 2) if consumers < tiles_at_once else None
+
+
+def rows(tile_m: int, consumers: int, tiles_at_once: int) -> Miss | None:
     """A consumer takes one or two fragments of 64 rows."""
-    got, left = divmod(tile_m, consumers)
+    got, left = divmod(tile_m * tiles_at_once, consumers)
     if not left and got in (FRAGMENT_M, MAX_CONSUMER_ROWS):
         return None
     return (got, FRAGMENT_M if got < MAX_CONSUMER_ROWS else MAX_CONSUMER_ROWS)
 
 
-def accumulators(tile_m: int, tile_n: int, consumers: int) -> Miss | None:
+def accumulators(tile_m: int, tile_n: int, consumers: int, tiles_at_once: int) -> Miss | None:
     """A thread's sums stay in registers, with what addresses and the epilogue need."""
-    got = tile_m * tile_n // (128 * consumers)
+    got = tile_m * tile_n * tiles_at_once // (128 * consumers)
     return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
 
 
@@ -88,6 +93,7 @@ def shared_block(needed: int, limit: int) -> Miss | None:
 
 
 PHRASES: dict[str, str] = {
+    "turns": "{got} consumer cannot take tiles in turn; it takes {limit}",
     "rows": "{got} rows a consumer; it takes 64 or 128",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
     "panels": "{got} rows or columns are no whole panel of 64",
@@ -105,14 +111,16 @@ PHRASES: dict[str, str] = {
 def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]]:
     """(constraint, got, limit) of everything that is wrong with a choice, in order."""
     problem = task.problem
-    tile_m, tile_n, consumers = choice.tile_m, choice.tile_n, choice.consumers
+    tile_m, tile_n = choice.tile_m, choice.tile_n
+    consumers, at_once = choice.consumers, choice.tiles_at_once
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
     clusters_n = -(-problem.n // (tile_n * cluster_n))
     clusters = -(-problem.m // (tile_m * cluster_m)) * clusters_n
-    needed = task.shared_bytes(tile_m, tile_n, consumers, choice.stages)
+    needed = task.shared_bytes(tile_m, tile_n, consumers, at_once, choice.stages)
     for name, miss in (
-        ("rows", rows(tile_m, consumers)),
-        ("accumulators", accumulators(tile_m, tile_n, consumers)),
+        ("turns", turns(consumers, at_once)),
+        ("rows", rows(tile_m, consumers, at_once)),
+        ("accumulators", accumulators(tile_m, tile_n, consumers, at_once)),
         ("panels", panels(tile_m, k_major=problem.a_k_major)),
         ("panels", panels(tile_n, k_major=problem.b_k_major)),
         ("cluster", cluster(cluster_m, cluster_n)),

@@ -29,7 +29,7 @@ __all__ = ["WGMMA"]
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "tile": ("tile_m", "tile_n"),
-    "warps": ("consumers",),
+    "warps": ("consumers", "tiles_at_once"),
     "stages": ("stages",),
     "raster": ("raster_group", "cluster_m", "cluster_n"),
 }

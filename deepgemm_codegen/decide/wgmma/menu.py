@@ -28,6 +28,7 @@ LEGAL: dict[str, range] = {
     "stages": range(STAGES[0], STAGES[-1] + 1),
     "raster_group": range(1, MAX_RASTER + 1),
     "consumers": range(1, CONSUMERS[-1] + 1),
+    "tiles_at_once": range(1, 3),
     "cluster_m": range(1, 3),
     "cluster_n": range(1, 3),
 }
@@ -40,6 +41,7 @@ class WgmmaMenu(NamedTuple):
     tile_m: tuple[int, ...] = TILE_MS
     tile_n: tuple[int, ...] = TILE_NS
     consumers: tuple[int, ...] = CONSUMERS
+    tiles_at_once: tuple[int, ...] = (1, 2)
     stages: tuple[int, ...] = STAGES
     cluster_m: tuple[int, ...] = (1, 2)
     cluster_n: tuple[int, ...] = (1, 2)

@@ -9,8 +9,10 @@ One block stays on each multiprocessor and computes ``rounds`` tiles, one after 
              the latency spread over the slices in flight
 
 mma and feed hide each other, unlike those of mma.sync: both are read by the tensor core itself.
-The constants were fitted together to 84 kernels of 12 shapes, measured on an H200 beside cuBLAS:
-times, and the order within a shape. `docs/decisions.md` says how well they fit.
+Consumers that take tiles in turn hide ``finish`` behind the other's slices.
+The constants were fitted together to 882 kernels of 25 shapes, measured on an H200 beside cuBLAS
+(``benchmarks/results/wgmma_sweep_h200.json``): times, and which kernel of a shape comes first.
+`docs/decisions.md` says how well they fit.
 """
 
 from __future__ import annotations
@@ -29,38 +31,36 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-LAUNCH_US = 2.24
-"""Launch, barriers, descriptors, the first slice and the last store; 1024x640x640 takes 5.2."""
+LAUNCH_US = 1.8
+"""Launch, barriers, descriptors, the first slice and the last store."""
 
-CLUSTER_US = 0.25
-"""What a launch with clusters takes longer: 1024-cubed in 64x128 tiles, 6.96 for 6.68 us."""
+CLUSTER_US = 0.17
+"""What a launch with clusters takes longer."""
 
-SYNC = 46
-"""Clocks a slice between two slices' wgmmas: a barrier's wait, the fence, the issue."""
+SYNC = 2.4
+"""Clocks a slice between two slices' wgmmas that the pending slice does not hide."""
 
-CLUSTER_SYNC = 15
-"""Clocks a slice that a cluster waits for its other block."""
+CLUSTER_SYNC, CLUSTER_SLICE = 5.5, 18
+"""Clocks a slice that a cluster waits for its other block, and more where consumers take turns."""
 
-OVERLAP = 0.073
+CLUSTER_LATENCY = 390
+"""Clocks until a slot that both blocks have to give back is full again, beyond a lone block's."""
+
+OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
-HIDDEN = 0.385
-"""Part of a tile's time that hides the writing of the tile before it, by TMA."""
+TURN = 560
+"""Clocks a tile from one consumer's last slice to the other's first, where they take turns."""
 
 SLAB_WRITE = 0.3
-"""Part of the writing that a slab's epilogue waits for."""
+"""Part of the writing that a slab's epilogue waits for. Fitted before the turns were built."""
 
-OVERHANG = 0.6
-"""How much longer a lone consumer's slices take for each of its tiles that lies past n.
+OVERHANG = 0.22
+"""How much longer a lone consumer's slices take for each of its tiles that lies past n; why is not
+known. At 4096x320x1280, 64x96 to 64x256, which reach past n, were slower than 64x64 and 64x160."""
 
-Measured on an H200 after the fit. At 4096x320x1280, 64x96, 64x128, 64x192 and 64x256 reach past n
-by 64 to 192 columns and took 1.07 to 1.7 x the time without this term, 64x64 and 64x160, which do
-not, 0.9 to 0.97 x; at 1024x640x640, 64x96 (32 columns past n) was slower than 64x128. Tiles of two
-consumers show no such thing; why is not known."""
-
-LAST_WRITE = 1.2
-"""How long the last tiles' writing takes for each clock that device memory needs: all write at
-once, and nothing else is left to do."""
+LAST_WRITE = 0.91
+"""How long the last tiles' writing takes for each clock that device memory needs."""
 
 
 def kernel_clocks(
@@ -98,23 +98,27 @@ def kernel_clocks(
     flow = max(flow, once / steps)
     depth = min(stages, max(steps, 2)) - 1
     if steps > depth:
-        late = (machine.loaded_latency + flow) / depth - flow
+        latency = machine.loaded_latency + (CLUSTER_LATENCY if cluster > 1 else 0)
+        late = (latency + flow) / depth - flow
         if late > 0:
             flow += late * (steps - depth) / steps
     slice_clocks = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
+    if cluster > 1 and tile.tiles_at_once > 1:
+        slice_clocks += CLUSTER_SLICE
     if tile.consumers == 1:
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
     out = task.out / rounds
-    busy = slices * (slice_clocks + sync)
-    if task.tma_store and tile.whole_panels:
-        busy += tile.tma_finish
-        left = out - HIDDEN * busy
-        between = max(left, 0.0)
-    else:
-        busy += tile.slab_finish
-        between = SLAB_WRITE * out
+    tma = task.tma_store and tile.whole_panels
+    finish = tile.tma_finish if tma else tile.slab_finish
     if problem.c_bytes:
-        busy += machine.latency
+        finish += machine.latency
+    busy = slices * (slice_clocks + sync)
+    if tile.tiles_at_once > 1:
+        # While one consumer finishes, the other multiplies: half of each one's time is a tile's.
+        busy = max(slices * slice_clocks + TURN, (busy + finish) / 2, out)
+        return total + rounds * busy + finish + LAST_WRITE * out
+    busy += finish
+    between = max(out - busy, 0.0) if tma else SLAB_WRITE * out
     return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
 
 
@@ -135,7 +139,8 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     tile_m, tile_n = choice.tile_m, choice.tile_n
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
     cluster = cluster_m * cluster_n
-    tile = next(t for t in tile_table(machine)[tile_m, choice.consumers] if t.tile_n == tile_n)
+    tiles = tile_table(machine)[tile_m, choice.consumers, choice.tiles_at_once]
+    tile = next(t for t in tiles if t.tile_n == tile_n)
     traffic = operand_traffic(
         problem,
         machine._replace(sms=machine.sms // cluster),

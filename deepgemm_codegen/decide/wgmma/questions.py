@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["answers"]
 
+_OCCUPANCY = ("1 block", "setmaxnreg: 24 registers a producer thread, 240 a consumer thread")
+
 
 def answers(
     spec: GemmSpec, task: Task, choice: WgmmaChoice, prediction: Prediction, family_reason: str
@@ -32,7 +34,7 @@ def answers(
         ("copy of B", *_copy("B", choice.tile_n, choice.cluster_m, k_major=task.problem.b_k_major)),
         ("swizzle", "A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
         ("stages", *_stages(task, choice)),
-        ("occupancy", *_occupancy(choice)),
+        ("occupancy", *_OCCUPANCY),
         ("raster", *_raster(task, choice, prediction)),
         ("store", *_store(spec, task, choice)),
     )
@@ -49,10 +51,13 @@ def _tile(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str,
 
 
 def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
-    rows = choice.tile_m // choice.consumers
+    rows = choice.tile_m * choice.tiles_at_once // choice.consumers
     words = "1 consumer" if choice.consumers == 1 else f"{choice.consumers} consumers"
     sums = rows * choice.tile_n // 128
     reason = f"warpgroups; each sums {rows}x{choice.tile_n}, {sums} sums a thread"
+    if choice.tiles_at_once > 1:
+        words += " in turn"
+        reason += "; one writes, one multiplies"
     return f"{words}, 1 producer", reason
 
 
@@ -65,7 +70,7 @@ def _copy(name: str, tile: int, sharers: int, *, k_major: bool) -> tuple[str, st
 
 
 def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
-    shape = choice.tile_m, choice.tile_n, choice.consumers
+    shape = choice.tile_m, choice.tile_n, choice.consumers, choice.tiles_at_once
     limit = task.machine.shared_per_block
     needed = task.shared_bytes(*shape, choice.stages)
     reason = f"{needed} of {limit} bytes a block"
@@ -74,11 +79,6 @@ def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
     else:
         reason += "; no more would be cheaper"
     return str(choice.stages), reason
-
-
-def _occupancy(choice: WgmmaChoice) -> tuple[str, str]:
-    registers = 232 if choice.consumers == 2 else 240
-    return "1 block", f"setmaxnreg: 40 registers a producer thread, {registers} a consumer thread"
 
 
 def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str, str]:
@@ -100,12 +100,12 @@ def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[st
 
 
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
-    if task.tma_store and choice.tile_n * 2 % PANEL_BYTES == 0:
-        return "TMA", "D's tile is whole 128-byte panels; it leaves while the next is computed"
+    if task.tma_store and choice.tile_n % 16 == 0:
+        return "TMA", "rows of D's tile are whole patterns; it leaves while the next is computed"
     if spec.dtype_d.bytes != 2:
         reason = f"{spec.dtype_d} sums leave as they are"
     elif task.tma_store:
-        reason = f"{choice.tile_n} columns are no whole 128-byte panels"
+        reason = f"{choice.tile_n} columns are no whole swizzle pattern"
     else:
         reason = tma_obstacle(spec, "d") or "rows of D or C are no whole pairs"
     return f"slabs of rows, {task.problem.vector} elements", f"through shared memory: {reason}"

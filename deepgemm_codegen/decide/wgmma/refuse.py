@@ -50,6 +50,7 @@ def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
         menu.tile_m,
         menu.tile_n,
         menu.consumers,
+        menu.tiles_at_once,
         menu.stages[:1],
         menu.cluster_m,
         menu.cluster_n,

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["rejections"]
 
-NO_STAGES = ("rows", "accumulators", "panels", "cluster", "multicast", "grid", "raster")
+NO_STAGES = ("turns", "rows", "accumulators", "panels", "cluster", "multicast", "grid", "raster")
 """Constraints that no number of stages mends: they cut a branch above them."""
 
 
 def rejections(task: Task, menu: WgmmaMenu, winner: WgmmaChoice) -> tuple[Rejection, ...]:
     """What each constraint ruled out, with its nearest miss."""
     own = (
-        winner.tile_m, winner.tile_n, winner.consumers, winner.cluster_m, winner.cluster_n,
-        winner.stages,
+        winner.tile_m, winner.tile_n, winner.consumers, winner.tiles_at_once, winner.cluster_m,
+        winner.cluster_n, winner.stages,
     )  # fmt: skip
     cuts = _cuts(task, menu)
     return nearest_misses(cuts, own, constraints.PHRASES, _words, task.machine)
@@ -34,11 +34,25 @@ def rejections(task: Task, menu: WgmmaMenu, winner: WgmmaChoice) -> tuple[Reject
 
 def _cuts(task: Task, menu: WgmmaMenu) -> Iterator[tuple[str, Miss, Branch]]:
     """(constraint, miss, branch) of every branch that a constraint cuts from the full tree."""
-    for outer in product(menu.tile_m, menu.tile_n, menu.consumers, menu.cluster_m, menu.cluster_n):
-        tile_m, tile_n, consumers, cluster_m, cluster_n = outer
+    for outer in product(
+        menu.tile_m,
+        menu.tile_n,
+        menu.consumers,
+        menu.tiles_at_once,
+        menu.cluster_m,
+        menu.cluster_n,
+    ):
+        tile_m, tile_n, consumers, at_once, cluster_m, cluster_n = outer
         for stages in menu.stages:
             choice = WgmmaChoice(
-                tile_m, tile_n, consumers, stages, cluster_m, cluster_n, menu.raster_group[0]
+                tile_m,
+                tile_n,
+                consumers,
+                at_once,
+                stages,
+                cluster_m,
+                cluster_n,
+                menu.raster_group[0],
             )
             missed = next(constraints.violations(task, choice), None)
             if missed is None:
@@ -52,8 +66,10 @@ def _cuts(task: Task, menu: WgmmaMenu) -> Iterator[tuple[str, Miss, Branch]]:
 
 def _words(branch: Branch) -> str:
     """A branch as far as it was chosen."""
-    tile_m, tile_n, consumers, cluster_m, cluster_n, stages = branch
+    tile_m, tile_n, consumers, at_once, cluster_m, cluster_n, stages = branch
     words = [f"{tile_m}x{tile_n}", f"{consumers} consumer" + ("s" if consumers > 1 else "")]
+    if at_once > 1:
+        words[-1] += " in turn"
     if cluster_m * cluster_n > 1:
         words.append(f"clusters {cluster_m}x{cluster_n}")
     if stages:

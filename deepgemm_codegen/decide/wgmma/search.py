@@ -7,6 +7,7 @@ tiles are visited from the lowest floor up until the next one's is above the bes
 from __future__ import annotations
 
 from heapq import heapify, heappop
+from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,7 +56,7 @@ def search(task: Task, menu: WgmmaMenu) -> WgmmaFound | None:
     best: tuple[Tile, int, int, int] | None = None
     costed = 0
     while heap:
-        floor, _, _, _, tile, rounds = heappop(heap)
+        floor, _, tile, rounds = heappop(heap)
         if floor >= least:
             break
         steps = rounds * task.slices
@@ -78,6 +79,7 @@ def search(task: Task, menu: WgmmaMenu) -> WgmmaFound | None:
         tile_m=tile.tile_m,
         tile_n=tile.tile_n,
         consumers=tile.consumers,
+        tiles_at_once=tile.tiles_at_once,
         stages=stages,
         cluster_m=cluster_m,
         cluster_n=cluster_n,
@@ -86,7 +88,7 @@ def search(task: Task, menu: WgmmaMenu) -> WgmmaFound | None:
     return WgmmaFound(choice, least, costed)
 
 
-def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, int, int, int, Tile, int]]:
+def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], Tile, int]]:
     """A heap of (floor, order of preference, tile, rounds) of every tile that the menu offers."""
     problem, machine, slices = task.problem, task.machine, task.slices
     m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once
@@ -98,13 +100,13 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, int, int, int, Til
         for tile_n in menu.tile_n
         if not constraints.panels(tile_n, k_major=b_k_major)
     }
-    heap = []
+    heap: list[tuple[float, tuple[int, ...], Tile, int]] = []
     for tile_m in menu.tile_m:
         if constraints.panels(tile_m, k_major=a_k_major):
             continue
         tiles_m = -(-m // tile_m)
-        for consumers in menu.consumers:
-            for tile in table.get((tile_m, consumers), ()):
+        for split in product(menu.consumers, menu.tiles_at_once):
+            for tile in table.get((tile_m, *split), ()):
                 tile_n = tile.tile_n
                 if tile_n not in counts_n:
                     continue
@@ -113,8 +115,12 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, int, int, int, Til
                 loop = rounds * slices * max(mma, feed)
                 finish = tile.tma_finish if tma_store and tile.whole_panels else tile.slab_finish
                 floor = launch + max(loop, once)
-                floor += rounds * (slices * SYNC + finish)
-                heap.append((floor * ROUNDING, -tile_n, -tile_m, -consumers, tile, rounds))
+                if tile.tiles_at_once == 1:
+                    floor += rounds * (slices * SYNC + finish)
+                else:
+                    floor += finish
+                order = -tile_n, -tile_m, tile.tiles_at_once, -tile.consumers
+                heap.append((floor * ROUNDING, order, tile, rounds))
     heapify(heap)
     return heap
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.tma import store_of
-from deepgemm_codegen.decide.wgmma.tile import TILE_K, slab_columns
+from deepgemm_codegen.decide.wgmma.tile import TILE_K, panel_bytes, slab_bytes, turn_bytes
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Task", "task_of"]
 
-HEAT, HEAT_US = 0.288, 25.0
+HEAT, HEAT_US = 0.315, 15.0
 """How far power lowers the clock, and the microseconds of math that lower it half way.
 
-Fitted to kernels measured on an H200: slices of 128x256 take about 1.11 x the clocks of the
-datasheet's rate at 1024-cubed, where little runs, and 1.45 x at 4096-cubed, where the chip
-sustains 640 TFLOP/s. Both halves of such a comparison ran in one run and so at one clock."""
+Fitted as `predict` says: one number stands for the whole of power and boost."""
 
 
 class Task(NamedTuple):
@@ -35,7 +33,7 @@ class Task(NamedTuple):
         heat: factor on clocks of math and of the L2, which power stretches in long products.
         once: clocks in which device memory delivers A and B once.
         out: clocks in which it takes D, and delivers C.
-        tma_store: whether TMA can write D, if the tile is whole panels.
+        tma_store: whether TMA can write D, if the tile is whole swizzle patterns.
     """
 
     problem: Problem
@@ -46,11 +44,15 @@ class Task(NamedTuple):
     out: float
     tma_store: bool
 
-    def shared_bytes(self, tile_m: int, tile_n: int, consumers: int, stages: int) -> int:
-        """Dynamic shared memory of a block: ring, barriers, and D's tile or the slabs."""
-        store = tile_m * tile_n * 2
-        if not self.tma_store or tile_n * 2 % PANEL_BYTES:
-            store = consumers * 4 * 16 * slab_columns(tile_n) * 4
+    def shared_bytes(
+        self, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, stages: int
+    ) -> int:
+        """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
+        rows = tile_m * tiles_at_once // consumers
+        store = panel_bytes(rows, tile_n, consumers)
+        if not self.tma_store or not store:
+            store = slab_bytes(tile_n, consumers)
+        store += turn_bytes(consumers, tiles_at_once)
         return stages * ((tile_m + tile_n) * PANEL_BYTES + 16) + store
 
 

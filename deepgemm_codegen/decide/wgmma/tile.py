@@ -6,10 +6,12 @@ What a tile needs is known without any spec, so it stands in a table made once a
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.wgmma import constraints
+from deepgemm_codegen.layout import store_panels
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -29,38 +31,28 @@ TILE_MS = (64, 128, 256)
 CONSUMERS = (1, 2)
 """Consumer warpgroups that the tree tries."""
 
+TILES_AT_ONCE = (1, 2)
+"""Cooperative consumers, or such that take tiles in turn (ping-pong)."""
+
 STEP_K, STEPS = 16, TILE_K // 16
 """k of one wgmma, and how many of them make a slice."""
 
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
 
-FEED = 0.825
-"""Clocks of shared memory charged for each that its bytes take.
+FEED = 1.008
+"""Clocks of shared memory charged for each that its bytes take."""
 
-Fitted to kernels measured on an H200: at 784x512x2048 slices of 64x64, 64x128 and 128x64 take
-about 283, 333 and 373 clocks of 1,755 MHz (the launch set aside), for 256, 384 and 448 by their
-bytes. A chip that boosts to 1,980 MHz when little runs (from memory) alone makes it 0.886."""
+TWO_FRAGMENTS = 1.047
+"""How much longer math takes with two fragments of 64 rows a consumer: each reads B again."""
 
-TWO_FRAGMENTS = 1.089
-"""How much longer math takes with two fragments of 64 rows a consumer.
-
-Fitted to kernels measured on an H200: 256x128 (two fragments, n128) took longer than 128x256 (one,
-n256; the same FLOP a slice) by a factor of 1.086 at 4096-cubed, 1.06 at 8192-cubed and at
-4096x2112x7168."""
-
-
-FINISH = 50
-"""Clocks between two tiles."""
-
-FINISH_TMA = 0.06
-"""Clocks of the epilogue an element of a tile that is converted and staged for TMA."""
+FINISH, FINISH_TMA, PANEL = 316, 0.0697, 248
+"""Clocks of an epilogue by TMA: once, an element of the tile, and a panel of D's columns (two
+barriers, a fence, and what was there before has to have left)."""
 
 FINISH_SLAB, PART = 0.038, 300
-"""The same through slabs, and clocks of one pass of a warp's slab, mostly latency.
-
-Fitted, as those above, to kernels measured on an H200: at 4096-cubed tiles of 128x176, which pass
-in eleven parts of 16 columns, take 1.51 x the clocks of their math, 128x192 by TMA 1.44 x."""
+"""Those of an epilogue by slabs: an element, and one pass of a warp's slab, mostly latency. Fitted
+before consumers took turns."""
 
 
 class Tile(NamedTuple):
@@ -69,18 +61,20 @@ class Tile(NamedTuple):
     Attributes:
         tile_m, tile_n: rows and columns.
         consumers: consumer warpgroups.
+        tiles_at_once: tiles in their hands.
         mma: tensor-core clocks of a slice, unheated.
         feed: shared-memory clocks of a slice: what wgmma reads and TMA writes.
         stage_bytes: of a ring slot with its two barriers.
         tma_finish: clocks of the epilogue where D leaves by TMA.
         slab_finish: the same by slabs.
         tma_bytes, slab_bytes: of the epilogue beside the ring, D leaving by TMA or by slab.
-        whole_panels: whether D's tile is whole 128-byte panels, so that TMA may write it.
+        whole_panels: whether D's tile is whole swizzle patterns, so that TMA may write it.
     """
 
     tile_m: int
     tile_n: int
     consumers: int
+    tiles_at_once: int
     mma: float
     feed: float
     tma_finish: float
@@ -96,41 +90,62 @@ def slab_columns(tile_n: int) -> int:
     return next(width for width in (64, 48, 32, 16, 8) if tile_n % width == 0)
 
 
-def _tile(machine: Machine, tile_m: int, tile_n: int, consumers: int) -> Tile:
+def slab_bytes(tile_n: int, consumers: int) -> int:
+    """Bytes of all warps' slabs: 16 rows of fp32 each."""
+    return consumers * 4 * 16 * slab_columns(tile_n) * 4
+
+
+def turn_bytes(consumers: int, tiles_at_once: int) -> int:
+    """Bytes of the barriers by which consumers take turns."""
+    return 8 * consumers if tiles_at_once > 1 else 0
+
+
+def panel_bytes(rows: int, tile_n: int, consumers: int) -> int:
+    """Bytes of all consumers' panels of a 16-bit D; 0 where its rows are no whole patterns."""
+    columns, slots = store_panels(rows, tile_n, 2)
+    return consumers * slots * rows * columns * 2
+
+
+def _tile(machine: Machine, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int) -> Tile:
     """Numbers of one tile; operands have two bytes an element."""
     fragments = tile_m // FRAGMENT_M
     mma = 2 * tile_m * tile_n * TILE_K / machine.wgmma_rate
-    if fragments > consumers:
+    mine = fragments * tiles_at_once // consumers
+    if mine > 1:
         mma *= TWO_FRAGMENTS
-    parts = fragments // consumers * tile_n // slab_columns(tile_n)
+    columns = store_panels(mine * FRAGMENT_M, tile_n, 2)[0]
+    panels = tile_n // columns if columns else 0
+    parts = mine * tile_n // slab_columns(tile_n)
+    turns = turn_bytes(consumers, tiles_at_once)
     reads = fragments * STEPS * (FRAGMENT_M + tile_n) * STEP_K * 2
     written = (tile_m + tile_n) * PANEL_BYTES
     return Tile(
         tile_m=tile_m,
         tile_n=tile_n,
         consumers=consumers,
+        tiles_at_once=tiles_at_once,
         mma=mma,
         feed=FEED * (reads + written) / SHARED_RATE,
-        tma_finish=FINISH + FINISH_TMA * tile_m * tile_n,
+        tma_finish=FINISH + FINISH_TMA * tile_m * tile_n + PANEL * panels,
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
         stage_bytes=written + 16,
-        tma_bytes=tile_m * tile_n * 2,
-        slab_bytes=consumers * 4 * 16 * slab_columns(tile_n) * 4,
-        whole_panels=tile_n * 2 % PANEL_BYTES == 0,
+        tma_bytes=panel_bytes(mine * FRAGMENT_M, tile_n, consumers) + turns,
+        slab_bytes=slab_bytes(tile_n, consumers) + turns,
+        whole_panels=tile_n % 16 == 0,
     )
 
 
 @cache
-def tile_table(machine: Machine) -> dict[tuple[int, int], list[Tile]]:
-    """All legal tiles by their rows and consumers, columns rising; made once an architecture."""
-    table: dict[tuple[int, int], list[Tile]] = {}
-    for tile_m in TILE_MS:
-        for consumers in CONSUMERS:
-            if constraints.rows(tile_m, consumers):
-                continue
-            table[tile_m, consumers] = [
-                _tile(machine, tile_m, tile_n, consumers)
-                for tile_n in TILE_NS
-                if not constraints.accumulators(tile_m, tile_n, consumers)
-            ]
+def tile_table(machine: Machine) -> dict[tuple[int, int, int], list[Tile]]:
+    """All legal tiles by rows, consumers and tiles at once, columns rising; made once a machine."""
+    table: dict[tuple[int, int, int], list[Tile]] = {}
+    for tile_m, consumers, at_once in product(TILE_MS, CONSUMERS, TILES_AT_ONCE):
+        split = consumers, at_once
+        if constraints.turns(*split) or constraints.rows(tile_m, *split):
+            continue
+        table[tile_m, *split] = [
+            _tile(machine, tile_m, tile_n, *split)
+            for tile_n in TILE_NS
+            if not constraints.accumulators(tile_m, tile_n, *split)
+        ]
     return table
