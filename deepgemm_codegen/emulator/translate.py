@@ -118,7 +118,7 @@ def translate(program: Program) -> Translation:
     }
     cell = min(widths - {0}, default=16)
     code = compile(source, "<ptx>", "exec")
-    asynchronous = any(lookup(ins).asynchronous for ins in program.instructions)
+    asynchronous = any(lookup(ins).needs_clocks(ins) for ins in program.instructions)
     return Translation(program, blocks, names, code, source, cell, asynchronous)
 
 

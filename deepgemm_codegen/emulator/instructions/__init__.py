@@ -21,6 +21,7 @@ _FAMILIES = (
     "matrix",
     "mbarrier",
     "move",
+    "order",
     "predicate",
     "stmatrix",
     "warp",
