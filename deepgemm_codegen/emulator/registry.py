@@ -47,6 +47,7 @@ class Semantics:
         alone: it is a basic block of its own.
         asynchronous: a kernel that has one is checked for races with vector clocks; a function
             where that depends on the modifiers.
+        polls: a loop that turns on its result waits for other threads; likewise.
         collective: the four warps of a warpgroup execute it together.
         fences: it orders ordinary accesses to registers before deferred ones.
     """
@@ -64,6 +65,7 @@ class Semantics:
     deferred: bool = False
     alone: bool = False
     asynchronous: bool | Callable[[Instruction], bool] = False
+    polls: bool | Callable[[Instruction], bool] = False
     collective: bool = False
     fences: bool = False
 
@@ -71,6 +73,10 @@ class Semantics:
         """Whether the instruction calls for vector clocks."""
         wanted = self.asynchronous
         return wanted(ins) if callable(wanted) else wanted
+
+    def may_poll(self, ins: Instruction) -> bool:
+        """Whether the instruction reads what other threads write without a barrier."""
+        return self.polls(ins) if callable(self.polls) else self.polls
 
 
 _TABLE: dict[str, list[tuple[frozenset[str] | None, Semantics]]] = {}
@@ -91,6 +97,7 @@ def semantics(
     deferred: bool = False,
     alone: bool = False,
     asynchronous: bool | Callable[[Instruction], bool] = False,
+    polls: bool | Callable[[Instruction], bool] = False,
     collective: bool = False,
     fences: bool = False,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
@@ -119,6 +126,7 @@ def semantics(
                 deferred=deferred,
                 alone=alone,
                 asynchronous=asynchronous,
+                polls=polls,
                 collective=collective,
                 fences=fences,
             ),

@@ -56,6 +56,7 @@ class BasicBlock:
             write after its last fence.
         unfenced: deferred instructions that follow such a write in the block with no fence
             between: the pairs of their numbers.
+        polls: whether it repeats itself until other threads have written something.
     """
 
     batches: list[list[Member]]
@@ -66,6 +67,7 @@ class BasicBlock:
     collective: int = -1
     written: frozenset[int] = frozenset()
     unfenced: tuple[tuple[int, int], ...] = ()
+    polls: bool = False
 
 
 @dataclass(slots=True)
@@ -222,11 +224,24 @@ def _blocks(program: Program) -> list[BasicBlock]:
                 start if meanings[start].collective else -1,
                 frozenset(touches.written),
                 tuple((start + i, start + j) for i, j in touches.unfenced),
+                terminator.target == len(result) and _polls(program.instructions[end - 1], members),
             )
         )
     # Falling off the end is an exit.
     result.append(BasicBlock([], Terminator("exit"), 0))
     return result
+
+
+def _polls(branch: Instruction, members: list[Member]) -> bool:
+    """Whether a branch turns on what an instruction before it in the block polled."""
+    polled: set[str] = set()
+    for ins, what in members:
+        reads, writes = registers_of(ins, what.destinations)
+        if what.may_poll(ins) or reads & polled:
+            polled |= writes
+        else:
+            polled -= writes
+    return branch.guard is not None and branch.guard.predicate in polled
 
 
 class _Touches:

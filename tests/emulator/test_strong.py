@@ -173,22 +173,24 @@ def test_a_volatile_flag_in_shared_memory_is_racy() -> None:
 def test_a_third_thread_writes_the_flag_in_between(
     clocks: str, third: str, found: list[str]
 ) -> None:
-    text = HANDOVER.replace("WRITE", ST_RELEASE).replace("READ", LD_ACQUIRE).replace("THEN", "")
-    # Thread 40 waits for the flag without acquiring, and writes it; thread 32 waits for 2 or more.
-    text = text.replace(
-        "bra OUT;\nGIVE",
-        f"""setp.ne.u32 %p4, %r1, 40;
+    # Thread 40 waits for the flag without acquiring it, writes it, and says so at another place;
+    # thread 32 waits for that, and acquires the flag then.
+    waits = f"""setp.ne.u32 %p4, %r1, 40;
     @%p4 bra OUT;
 WAIT:
     {LD_RELAXED}
     setp.eq.u32 %p3, %r5, 0;
     @%p3 bra WAIT;
     {third}
+    st.relaxed.cta.shared.u32 [%r2+8], 1;
     bra OUT;
-GIVE""",
-    ).replace(
-        "setp.eq.u32 %p3, %r5, 0;\n    @%p3 bra TAKE", "setp.lt.u32 %p3, %r5, 2;\n    @%p3 bra TAKE"
+GIVE:"""
+    text = HANDOVER.replace("WRITE", ST_RELEASE).replace("THEN", LD_ACQUIRE)
+    text = text.replace("READ", "ld.relaxed.cta.shared.u32 %r5, [%r2+8];")
+    text = text.replace(
+        "@%p1 st.shared.u32 [%r2+4], %r4;", "@%p1 st.shared.v4.u32 [%r2], {%r4, %r4, %r4, %r4};"
     )
+    text = text.replace("bra OUT;\nGIVE:", waits)
     assert sorted({f.kind for f in run(text, clocks).findings}) == found
 
 
@@ -213,9 +215,9 @@ def test_a_lock_in_shared_memory(clocks: str) -> None:
         atom.release.cta.shared.exch.b32 %r5, [%r2], 0;
     OUT:
     """
-    assert run(lock, clocks, threads=96).findings == ()
+    assert run(lock, clocks, threads=256).findings == ()
     word = "release" if clocks else "acquire"
-    report = run(lock.replace(word, "relaxed"), clocks, threads=64)
+    report = run(lock.replace(word, "relaxed"), clocks, threads=256)
     assert {f.kind for f in report.findings} == {"race"}
 
 

@@ -86,7 +86,7 @@ def _shared_width(ins: Instruction) -> int:
     return 0 if "global" in ins.opcode else int(code_of(ins.opcode[-1])[1:]) // 8
 
 
-@semantics("atom", effects=MEMORY, shared_width=_shared_width)
+@semantics("atom", effects=MEMORY, shared_width=_shared_width, polls=True)
 def _atom(emitter: Emitter, ins: Instruction) -> None:
     _emit(emitter, ins, ins.operands[0], ins.operands[1:])
 

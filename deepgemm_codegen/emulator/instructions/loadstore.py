@@ -160,6 +160,7 @@ def _emit_stores(emitter: Emitter, stores: list[Instruction]) -> None:
     batch=_batch_key,
     emit_batch=_emit_loads,
     shared_width=_shared_width,
+    polls=lambda ins: not STRONG.isdisjoint(ins.opcode),
 )
 def _ld(emitter: Emitter, ins: Instruction) -> None:
     space, count, width, order = _check(emitter, ins)
