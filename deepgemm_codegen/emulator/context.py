@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
     from deepgemm_codegen.emulator.memory import GlobalMemory
     from deepgemm_codegen.emulator.shared import SharedMemory
-    from deepgemm_codegen.emulator.tensorcore import Arithmetic
     from deepgemm_codegen.emulator.tensormap import PlacedMap
     from deepgemm_codegen.emulator.translate import Translation
 
@@ -80,7 +79,6 @@ class Context:
         self.collector: Collector
         self.memory: GlobalMemory
         self.shared: SharedMemory
-        self.arithmetic: Arithmetic
         self.local = np.zeros((self.lanes, translation.program.local_bytes), np.uint8)
         self.parameters = b""
         self.tensor_maps: dict[int, PlacedMap] = {}

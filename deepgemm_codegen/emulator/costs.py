@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Listener
+from deepgemm_codegen.emulator.listeners import LANE_MASK, SITE_SHIFT, Access, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,6 @@ __all__ = ["CostListener", "GlobalCost", "SharedCost"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_LANE_MASK = (1 << SITE_SHIFT) - 1
 _SECTOR = 32
 
 
@@ -84,6 +83,11 @@ class CostListener(Listener):
         """Count a write."""
         self._count_shared(access)
 
+    def strong(self, access: Access, *, reads: bool, writes: bool) -> Array | None:  # noqa: ARG002
+        """Count an atomic operation, a strong load or store."""
+        self._count_shared(access)
+        return None
+
     def issue(self, access: Access) -> object:
         """An asynchronous copy writes shared memory as a store would."""
         self._count_shared(access)
@@ -109,7 +113,7 @@ class CostListener(Listener):
             entry[2] += least
 
     def _count_shared(self, access: Access) -> None:
-        lanes = access.ids & _LANE_MASK
+        lanes = access.ids & LANE_MASK
         group = max(1, access.width // 4)  # lanes of a pass: 32 / group
         passes = (access.ids >> 5) * group + (lanes & 31) * group // 32
         words = (access.address >> 2)[:, None] + np.arange(group)

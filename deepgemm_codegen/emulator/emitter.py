@@ -16,6 +16,7 @@ from deepgemm_codegen.emulator.faults import UnsupportedError
 from deepgemm_codegen.emulator.printer import print_instruction
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.emulator.generations import Arithmetic, Sums
     from deepgemm_codegen.emulator.program import Program, Register
 
 __all__ = ["SPECIAL", "Emitter", "code_of"]
@@ -237,6 +238,18 @@ class Emitter:
         """Number of the instruction in the program, as findings carry it."""
         return self.shared.sites[id(ins)]
 
+    def sums(self, kind: str, ins: nodes.Instruction, *, warpgroup: bool = False) -> Sums:
+        """How the imitated tensor cores sum an operand type.
+
+        Raises:
+            UnsupportedError: they do not multiply it.
+        """
+        arithmetic = self.shared.arithmetic
+        found = arithmetic.sums(kind, warpgroup=warpgroup)
+        if found is None:
+            raise self.fail(ins, f"{arithmetic.name} has no matrix products of {kind}")
+        return found
+
     # -- statements --
 
     def line(self, text: str) -> None:
@@ -259,9 +272,14 @@ class Emitter:
 
 
 class SharedNames:
-    """What all blocks of one kernel share: names used, constants, objects, instruction numbers."""
+    """What all blocks of one kernel share: names used, constants, objects, instruction numbers.
 
-    def __init__(self, program: Program) -> None:
+    Attributes:
+        arithmetic: whose tensor cores to imitate.
+    """
+
+    def __init__(self, program: Program, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
         self.names: set[str] = set()
         self.constants: dict[tuple[str, object], str] = {}
         self.values: dict[str, tuple[str, float]] = {}

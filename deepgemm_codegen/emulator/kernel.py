@@ -14,6 +14,8 @@ from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
 from deepgemm_codegen.emulator.ending import finish
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
+from deepgemm_codegen.emulator.generations import arithmetic as find_arithmetic
+from deepgemm_codegen.emulator.instructions.approximate import Tolerance, tolerance
 from deepgemm_codegen.emulator.machine import Machine
 from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
 from deepgemm_codegen.emulator.ordering import OrderListener
@@ -21,7 +23,6 @@ from deepgemm_codegen.emulator.parameters import pack
 from deepgemm_codegen.emulator.program import link
 from deepgemm_codegen.emulator.races import RaceListener
 from deepgemm_codegen.emulator.shared import SharedMemory
-from deepgemm_codegen.emulator.tensorcore import arithmetic as find_arithmetic
 from deepgemm_codegen.emulator.tensormap import TensorMap
 from deepgemm_codegen.emulator.translate import translate
 
@@ -120,8 +121,13 @@ class Kernel:
     def __init__(self, module: Module, entry: str, arithmetic: str = "sm_90") -> None:
         self.program = link(module, entry)
         self.arithmetic = find_arithmetic(arithmetic)
-        self.translation = translate(self.program)
+        self.translation = translate(self.program, self.arithmetic)
         self._contexts: dict[tuple[int, Dim3, Dim3], Context] = {}
+
+    def approximations(self) -> tuple[tuple[Place, Tolerance], ...]:
+        """The instructions whose results differ from a GPU's, and by how much at most."""
+        found = ((i, tolerance(ins)) for i, ins in enumerate(self.program.instructions))
+        return tuple((self.program.place(i), bound) for i, bound in found if bound is not None)
 
     def context(self, blocks: int, shape: Dim3, cluster: Dim3) -> Context:
         """State for a batch of blocks, made once for each size."""
@@ -130,7 +136,6 @@ class Kernel:
         if found is None:
             found = Context(self.translation, blocks, shape, cluster)
             exec(self.translation.code, found.namespace)  # noqa: S102  our own generated source
-            found.arithmetic = self.arithmetic
             self._contexts[key] = found
         return found
 

@@ -13,13 +13,24 @@ import numpy as np
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.mbarrier import Mbarrier
 
-__all__ = ["SITE_SHIFT", "Access", "Agent", "Listener", "Region", "make_ids", "split_id"]
+__all__ = [
+    "LANE_MASK",
+    "SITE_SHIFT",
+    "Access",
+    "Agent",
+    "Listener",
+    "Order",
+    "Region",
+    "Strong",
+    "make_ids",
+    "split_id",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # An access is known by one integer: lane in the low 20 bits, instruction above.
 SITE_SHIFT = 20
-_LANE_MASK = (1 << SITE_SHIFT) - 1
+LANE_MASK = (1 << SITE_SHIFT) - 1
 
 
 def make_ids(site: int, lanes: Array) -> Array:
@@ -29,7 +40,7 @@ def make_ids(site: int, lanes: Array) -> Array:
 
 def split_id(ident: int) -> tuple[int, int]:
     """Instruction number and lane of an identity."""
-    return (ident >> SITE_SHIFT) & 0xFFFFF, ident & _LANE_MASK
+    return (ident >> SITE_SHIFT) & 0xFFFFF, ident & LANE_MASK
 
 
 class Access(NamedTuple):
@@ -44,6 +55,38 @@ class Access(NamedTuple):
     address: Array
     width: int
     ids: Array
+
+
+class Order(NamedTuple):
+    """The memory order of a strong access or a fence.
+
+    Attributes:
+        acquire, release: which of the two it is; a relaxed access is neither.
+        wide: whether its scope reaches beyond the block.
+    """
+
+    acquire: bool = False
+    release: bool = False
+    wide: bool = True
+
+
+class Strong(NamedTuple):
+    """Strong accesses, by which threads may synchronise; one after the other, lanes ascending.
+
+    Attributes:
+        space: ``global`` or ``shared``.
+        places: int64, shape (n,): global addresses, or offsets in the array of all windows.
+        lanes: shape (n,).
+        order: of all of them.
+        reads, writes: both for an atomic operation.
+    """
+
+    space: str
+    places: Array
+    lanes: Array
+    order: Order
+    reads: bool
+    writes: bool
 
 
 class Region(NamedTuple):
@@ -76,6 +119,15 @@ class Listener:
 
     def write(self, access: Access) -> None:
         """Shared memory is written."""
+
+    def strong(self, access: Access, *, reads: bool, writes: bool) -> Array | None:
+        """Strong accesses to shared memory, which race with none of their kind; see ``read``."""
+
+    def synchronise(self, what: Strong) -> None:
+        """Strong accesses to global or shared memory may order threads."""
+
+    def fence_memory(self, lanes: Array, order: Order) -> None:
+        """Threads executed a fence."""
 
     def issue(self, access: Access) -> object:
         """An asynchronous write starts; the returned token comes back at its completion."""

@@ -27,6 +27,8 @@ __all__ = ["Machine"]
 WARPGROUP = 128
 # Steps that a lane may be passed over before its turn comes, whatever its block number.
 _PATIENCE = 2000
+# Steps that a lane rests after it polled memory in vain, while others can run.
+_REST = 100
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,6 +53,8 @@ class Machine:
         lanes = context.lanes
         self.steps = self.looked = 0
         self.last_run = np.zeros(lanes, np.int64)
+        self.rest = np.zeros(lanes, np.int64)
+        self.resting = False
         self.state = context.state
         self.alive = context.alive
         self.alive[...] = context.alive0
@@ -96,6 +100,9 @@ class Machine:
             runnable = self.alive & (self.waiting == -1)
             if state.sleeping:
                 runnable = state.awake(runnable)
+            if self.resting:
+                fresh = runnable & (self.rest <= self.steps)
+                runnable = fresh if fresh.any() else runnable
             if not runnable.any():
                 return None
             pc = self._choose(runnable)
@@ -257,6 +264,9 @@ class Machine:
             self.pcs[mask] = pc + 1
             if kind == "branch":
                 self.pcs[taken] = end.target
+                if self.blocks[pc].polls:
+                    self.rest[taken] = self.steps + _REST
+                    self.resting = True
             else:
                 self.alive &= ~taken
                 self._release()

@@ -21,12 +21,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepgemm_codegen.emulator.clocks import Snapshot, merge
-from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Agent, Listener, Region
+from deepgemm_codegen.emulator.listeners import (
+    LANE_MASK,
+    SITE_SHIFT,
+    Access,
+    Agent,
+    Listener,
+    Order,
+    Region,
+    Strong,
+)
+from deepgemm_codegen.emulator.locations import Locations
 from deepgemm_codegen.emulator.shadow import (
     BARRIER,
     COPYING,
     FLIGHT_WRITE,
-    LANE_MASK,
     TWO_WRITES,
     Known,
     Shadow,
@@ -65,6 +74,7 @@ class OrderListener(Listener):
         self.collector = collector
         self.shadow = Shadow(shared, cell, blocks, blocks * threads, collector)
         self.clocks = self.shadow.clocks
+        self.locations = Locations(self.clocks, threads)
         self.barriers: dict[int, tuple[int, int]] = {}  # column and time of initialisation
         self.pending: dict[int, Snapshot] = {}
         self.done: dict[int, Snapshot] = {}
@@ -80,7 +90,9 @@ class OrderListener(Listener):
         """Check against the last writer; remember the read."""
         cells, ids, per = self.shadow.cells(access)
         lanes = ids & LANE_MASK
-        poison = self.shadow.after_writes(cells, ids, Known(self.clocks.known, lanes), read=True)
+        known = Known(self.clocks.known, lanes)
+        poison = self.shadow.after_writes(cells, ids, known, read=True)
+        self.shadow.after_strong(cells, ids, known, writes=False)
         self.shadow.read(lanes >> 5, cells, self.clocks.now, ids)
         if poison is not None and per > 1:
             poison = np.asarray(poison.reshape(-1, per).any(axis=1))
@@ -91,8 +103,7 @@ class OrderListener(Listener):
         cells, ids, _ = self.shadow.cells(access)
         lanes = ids & LANE_MASK
         known = Known(self.clocks.known, lanes)
-        self.shadow.after_writes(cells, ids, known, read=False)
-        self.shadow.after_reads(cells, ids, known)
+        self._after_all(cells, ids, known)
         self.shadow.become(cells, ids, self.clocks.now, lanes)
         lost = np.flatnonzero(self.shadow.ids[cells] != ids)
         if lost.size:
@@ -102,12 +113,38 @@ class OrderListener(Listener):
             if differs.any():
                 self.shadow.report(TWO_WRITES, cells, ids, lost[differs], other[differs])
 
+    def _after_all(self, cells: Array, ids: Array, known: Known) -> None:
+        """A write must know all that happened to its cells."""
+        self.shadow.after_writes(cells, ids, known, read=False)
+        self.shadow.after_reads(cells, ids, known)
+        self.shadow.after_strong(cells, ids, known, writes=True)
+
+    def strong(self, access: Access, *, reads: bool, writes: bool) -> Array | None:
+        """Check against ordinary accesses only; remember it beside them."""
+        cells, ids, per = self.shadow.cells(access)
+        known = Known(self.clocks.known, ids & LANE_MASK)
+        if not reads:
+            self.shadow.begin(cells)
+        poison = self.shadow.after_writes(cells, ids, known, read=True, strong=True)
+        if writes:
+            self.shadow.after_reads(cells, ids, known, strong=True)
+        self.shadow.note_strong(cells, ids, self.clocks.now, writes=writes)
+        if poison is not None and per > 1:
+            poison = np.asarray(poison.reshape(-1, per).any(axis=1))
+        return poison
+
+    def synchronise(self, what: Strong) -> None:
+        """See `Locations`."""
+        self.locations.access(what)
+
+    def fence_memory(self, lanes: Array, order: Order) -> None:
+        """See `Locations`."""
+        self.locations.fence(lanes, order)
+
     def issue(self, access: Access) -> object:
         """A cp.async conflicts from now on; its cells are in flight."""
         cells, ids, per = self.shadow.cells(access)
-        known = Known(self.clocks.known, ids & LANE_MASK)
-        self.shadow.after_writes(cells, ids, known, read=False)
-        self.shadow.after_reads(cells, ids, known)
+        self._after_all(cells, ids, Known(self.clocks.known, ids & LANE_MASK))
         self.shadow.become(cells, ids, COPYING, -1)
         lost = np.flatnonzero(self.shadow.ids[cells] != ids)
         if lost.size:
@@ -168,8 +205,7 @@ class OrderListener(Listener):
         ids = np.full(cells.size, (barrier.site << SITE_SHIFT) + barrier.lane, np.int64)
         known = Known(self.clocks.known, ids & LANE_MASK)
         if not (self.shadow.time[cells] == BARRIER).all():
-            self.shadow.after_writes(cells, ids, known, read=False)
-            self.shadow.after_reads(cells, ids, known)
+            self._after_all(cells, ids, known)
         self.shadow.become(cells, ids, BARRIER, -1)
 
     def use(self, barrier: Mbarrier, lanes: Array, site: int, verb: str) -> None:
@@ -239,6 +275,7 @@ class OrderListener(Listener):
         self.shadow.after_writes(cells, ids, known, read=False)
         self.shadow.fenced(cells, ids, self.clocks.fenced[lane])
         self.shadow.after_reads(cells, ids, known)
+        self.shadow.after_strong(cells, ids, known, writes=True)
         column, _ = self.barriers[barrier.number]
         self.shadow.become(cells, ids, barrier.phase + 1, column)
         self.landing[barrier.number] = (barrier, barrier.phase + 1, region.site, lane)
@@ -249,6 +286,7 @@ class OrderListener(Listener):
         ids = np.full(cells.size, (region.site << SITE_SHIFT) + int(region.lanes[0]), np.int64)
         least, fenced = self.clocks.least(region.lanes)
         poison = self.shadow.after_writes(cells, ids, Known(least, None), read=True)
+        self.shadow.after_strong(cells, ids, Known(least, None), writes=False)
         self.shadow.fenced(cells, ids, fenced)
         row, _ = self.shadow.agent(agent)
         self.shadow.read(row, cells, time, ids)

@@ -4,11 +4,11 @@ Lock-step execution hides a missing barrier: the numbers come out right. So each
 memory remembers its last writer and its readers, with the time of the access, and each access is
 checked for being ordered after them.
 
-Time is a counter that grows at each synchronisation. An event of thread u at time c is known to
-thread t when t is u, when c is at most the *floor* of the block (the time of its last full
-barrier), or when c is at most ``known[t, u]``, t's vector clock, which exists once threads have
-met in smaller groups (``bar.warp.sync``). A kernel with full barriers only never leaves the first
-two rules: a check is then one gather and one comparison.
+Time and who knows what are those of :mod:`blockclocks`.
+
+Strong accesses (atomic operations, and loads and stores of an order or scope) race with ordinary
+ones, and not with each other; they are remembered beside the ordinary reads. Through
+:mod:`locations` they may also order threads.
 
 A cell is as wide as the narrowest shared access of the kernel; as accesses are aligned, each
 covers whole cells, and the result is the same as with bytes.
@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Listener
+from deepgemm_codegen.emulator.blockclocks import BlockClocks
+from deepgemm_codegen.emulator.listeners import (
+    LANE_MASK,
+    SITE_SHIFT,
+    Access,
+    Listener,
+    Order,
+    Strong,
+)
+from deepgemm_codegen.emulator.locations import Locations
 from deepgemm_codegen.emulator.pairs import report_pairs
 
 if TYPE_CHECKING:
@@ -37,7 +46,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # A cell's writer: time above, identity (instruction and lane) below.
 _TIME_SHIFT = 2 * SITE_SHIFT
 _ID_MASK = (1 << _TIME_SHIFT) - 1
-_LANE_MASK = (1 << SITE_SHIFT) - 1
 # Times that no clock reaches: later than every floor, so that one comparison finds them too.
 _IN_FLIGHT = 1 << 22
 _UNWRITTEN = _IN_FLIGHT + 1
@@ -53,9 +61,27 @@ _READ_RACE = ("race", "read of bytes that another thread wrote, with no barrier 
 _FLIGHT_WRITE = ("in-flight-write", "write to shared bytes of an asynchronous copy still in flight")
 _WRITE_RACE = ("race", "write to bytes that another thread wrote, with no barrier between")
 _OVERWRITE_RACE = ("race", "write to bytes that another thread read, with no barrier between")
+_UNSURE_READ = (
+    "race",
+    "read of bytes that another thread updates atomically, with no barrier between",
+)
+_UNSURE_WRITE = (
+    "race",
+    "write to bytes that another thread accesses atomically, with no barrier between",
+)
+_STRONG_AFTER_WRITE = (
+    "race",
+    "atomic access to bytes that another thread wrote, with no barrier between",
+)
+_STRONG_AFTER_READ = (
+    "race",
+    "atomic update of bytes that another thread read, with no barrier between",
+)
 
 
 class _Reads(NamedTuple):
+    """Accesses since the last barrier, of one instruction."""
+
     cells: Array
     ids: Array
     time: int
@@ -95,10 +121,12 @@ class RaceListener(Listener):
         self.mark = np.zeros(cells, np.int32)
         self.epoch = 1
         self.slot = np.full(cells, -1, np.int64)
-        self.now = 1
-        self.floors = np.zeros(blocks, np.int64)
+        # Strong accesses likewise, those that write and those that only read.
+        self.updates: list[_Reads] = []
+        self.looks: list[_Reads] = []
+        self.clocks = BlockClocks(blocks, threads)
+        self.locations = Locations(self.clocks, threads, alone=True)
         self.limit = 1 << _TIME_SHIFT  # first packed value above the lowest floor
-        self.known: Array | None = None
 
     # -- events --
 
@@ -111,14 +139,44 @@ class RaceListener(Listener):
             poison = self._check_read(cells, ids, writer)
             if poison is not None and per > 1:
                 poison = np.asarray(poison.reshape(-1, per).any(axis=1))
-        self.reads.append(_Reads(cells, ids, self.now))
+        if self.updates:
+            self._check_pairs(cells, ids, self.updates, _UNSURE_READ)
+        self.reads.append(_Reads(cells, ids, self.clocks.now))
         return poison
+
+    def strong(self, access: Access, *, reads: bool, writes: bool) -> Array | None:
+        """Check against ordinary accesses only; remember it beside them."""
+        cells, ids, per = self._cells(access)
+        writer = self.writer.take(cells)
+        if not reads:
+            # Whatever the bytes held does not matter, and from now on they are written.
+            fresh = cells[writer == _UNWRITTEN << _TIME_SHIFT]
+            self.writer[fresh] = 0
+            writer = self.writer.take(cells)
+        poison: Array | None = None
+        if writer.max(initial=0) >= self.limit:
+            poison = self._check_read(cells, ids, writer, _STRONG_AFTER_WRITE)
+            if poison is not None and per > 1:
+                poison = np.asarray(poison.reshape(-1, per).any(axis=1))
+        if writes and self.reads:
+            self._check_pairs(cells, ids, self.reads, _STRONG_AFTER_READ)
+        entry = _Reads(cells, ids, self.clocks.now)
+        (self.updates if writes else self.looks).append(entry)
+        return poison
+
+    def synchronise(self, what: Strong) -> None:
+        """See `Locations`."""
+        self.locations.access(what)
+
+    def fence_memory(self, lanes: Array, order: Order) -> None:
+        """See `Locations`."""
+        self.locations.fence(lanes, order)
 
     def write(self, access: Access) -> None:
         """Check against the last writer and the readers; become the writer."""
         cells, ids, _ = self._cells(access)
         self._check_write(cells, ids)
-        self._become(cells, ids, self.now)
+        self._become(cells, ids, self.clocks.now)
 
     def issue(self, access: Access) -> object:
         """The copy conflicts from now on; the cells are in flight."""
@@ -136,43 +194,34 @@ class RaceListener(Listener):
             if token.per_access > 1:
                 where = np.repeat(where, token.per_access)
             cells, ids = cells[where], ids[where]
-        self.writer[cells] = ids + (self.now << _TIME_SHIFT)
+        self.writer[cells] = ids + (self.clocks.now << _TIME_SHIFT)
 
     def barrier(self, blocks: Array | None) -> None:
         """Everything that these blocks did so far is known to all their threads."""
-        if blocks is None:
-            self.floors[...] = self.now
-            self._forget()
-        else:
-            self.floors[blocks] = self.now
-            kept = []
-            done = np.zeros(self.blocks, bool)
+        self.clocks.barrier(blocks)
+        self.limit = (int(self.clocks.floors.min()) + 1) << _TIME_SHIFT
+        self.marked = 0
+        self.epoch += 1
+        done = np.full(self.blocks, blocks is None)
+        if blocks is not None:
             done[blocks] = True
-            for entry in self.reads:
-                keep = ~done[(entry.ids & _LANE_MASK) // self.threads]
-                if keep.any():
-                    kept.append(_Reads(entry.cells[keep], entry.ids[keep], entry.time))
-            self._forget()
-            self.reads = kept
-        self.limit = (int(self.floors.min()) + 1) << _TIME_SHIFT
-        self.now += 1
+        for entries in (self.reads, self.updates, self.looks):
+            entries[:] = [] if blocks is None else self._left(entries, done)
+
+    def _left(self, entries: list[_Reads], done: Array) -> list[_Reads]:
+        """The accesses of blocks that are not done."""
+        kept = []
+        for entry in entries:
+            keep = ~done[(entry.ids & LANE_MASK) // self.threads]
+            if keep.any():
+                kept.append(_Reads(entry.cells[keep], entry.ids[keep], entry.time))
+        return kept
 
     def meet(self, lanes: Array) -> None:
         """Each group's members know what any of them knew, and each other up to now."""
-        if self.known is None:
-            self.known = np.zeros((self.blocks * self.threads, self.threads), np.int64)
-        merged = self.known[lanes].max(axis=1)  # (groups, threads)
-        groups = np.arange(lanes.shape[0])[:, None]
-        merged[groups, lanes % self.threads] = self.now
-        self.known[lanes] = merged[:, None, :]
-        self.now += 1
+        self.clocks.meet(lanes)
 
     # -- inside --
-
-    def _forget(self) -> None:
-        self.reads = []
-        self.marked = 0
-        self.epoch += 1
 
     def _cells(self, access: Access) -> tuple[Array, Array, int]:
         cells = access.address >> self.shift
@@ -197,20 +246,14 @@ class RaceListener(Listener):
                 # One thread may not overwrite its own copy in flight either.
                 self._report(_FLIGHT_WRITE, (cells, ids), mine, other)
                 return
-            differs = ((other ^ ids[mine]) & _LANE_MASK) != 0
+            differs = ((other ^ ids[mine]) & LANE_MASK) != 0
             mine, other = mine[differs], other[differs]
             if mine.size:
                 self._report(_TWO_WRITES, (cells, ids), mine, other)
 
-    def _ordered(self, times: Array, lanes: Array, others: Array) -> Array:
-        """Whether events of lanes ``others`` at ``times`` are known to ``lanes``."""
-        ordered = (lanes == others) | (times <= self.floors[lanes // self.threads])
-        if self.known is not None:
-            ordered |= times <= self.known[lanes, others % self.threads]
-        result: Array = ordered
-        return result
-
-    def _check_read(self, cells: Array, ids: Array, writer: Array) -> Array | None:
+    def _check_read(
+        self, cells: Array, ids: Array, writer: Array, race: tuple[str, str] = _READ_RACE
+    ) -> Array | None:
         late = np.flatnonzero(writer >= self.limit)
         times = writer[late] >> _TIME_SHIFT
         others = writer[late] & _ID_MASK
@@ -230,10 +273,10 @@ class RaceListener(Listener):
         if bad.any():
             poison = np.zeros(cells.size, bool)
             poison[late[bad]] = True
-        racy = ~bad & ~self._ordered(times, ids[late] & _LANE_MASK, others & _LANE_MASK)
+        racy = ~bad & ~self.clocks.ordered(times, ids[late] & LANE_MASK, others & LANE_MASK)
         if racy.any():
             self._report(
-                _READ_RACE,
+                race,
                 (cells, ids),
                 late[racy],
                 others[racy],
@@ -254,7 +297,7 @@ class RaceListener(Listener):
                     late[flight],
                     others[flight],
                 )
-            racy = ~flight & ~self._ordered(times, ids[late] & _LANE_MASK, others & _LANE_MASK)
+            racy = ~flight & ~self.clocks.ordered(times, ids[late] & LANE_MASK, others & LANE_MASK)
             if racy.any():
                 self._report(
                     _WRITE_RACE,
@@ -268,12 +311,22 @@ class RaceListener(Listener):
             self.marked = len(self.reads)
             hit = np.flatnonzero(self.mark.take(cells) == self.epoch)
             if hit.size:
-                self._check_readers(cells, ids, hit)
+                self._check_earlier(cells, ids, hit, self.reads, _OVERWRITE_RACE)
+        if self.updates or self.looks:
+            every = np.arange(cells.size)
+            self._check_earlier(cells, ids, every, self.updates + self.looks, _UNSURE_WRITE)
 
-    def _check_readers(self, cells: Array, ids: Array, hit: Array) -> None:
-        """Compare writes with each read of their cells since the last full barrier."""
+    def _check_earlier(
+        self,
+        cells: Array,
+        ids: Array,
+        hit: Array,
+        entries: list[_Reads],
+        race: tuple[str, str],
+    ) -> None:
+        """Compare writes, one a cell, with earlier accesses since the last full barrier."""
         self.slot[cells[hit]] = hit
-        for entry in self.reads:
+        for entry in entries:
             slots = self.slot.take(entry.cells)
             which = np.flatnonzero(slots >= 0)
             if not which.size:
@@ -281,15 +334,36 @@ class RaceListener(Listener):
             mine = slots[which]
             times = np.full(which.size, entry.time)
             others = entry.ids[which]
-            racy = ~self._ordered(times, ids[mine] & _LANE_MASK, others & _LANE_MASK)
+            racy = ~self.clocks.ordered(times, ids[mine] & LANE_MASK, others & LANE_MASK)
             if racy.any():
                 self._report(
-                    _OVERWRITE_RACE,
+                    race,
                     (cells, ids),
                     mine[racy],
                     others[racy],
                 )
         self.slot[cells[hit]] = -1
+
+    def _check_pairs(
+        self, cells: Array, ids: Array, entries: list[_Reads], race: tuple[str, str]
+    ) -> None:
+        """The same for accesses of which many may meet at a cell: each against each."""
+        order = np.argsort(cells, kind="stable")
+        sorted_cells = cells[order]
+        for entry in entries:
+            first = np.searchsorted(sorted_cells, entry.cells, "left")
+            count = np.searchsorted(sorted_cells, entry.cells, "right") - first
+            total = int(count.sum())
+            if not total:
+                continue
+            theirs = np.repeat(np.arange(count.size), count)
+            within = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+            mine = order[first[theirs] + within]
+            others = entry.ids[theirs]
+            times = np.full(total, entry.time)
+            racy = ~self.clocks.ordered(times, ids[mine] & LANE_MASK, others & LANE_MASK)
+            if racy.any():
+                self._report(race, (cells, ids), mine[racy], others[racy])
 
     def _report(
         self,

@@ -45,7 +45,9 @@ class Semantics:
         deferred: its destinations are written some time after it; nobody may touch them until
             a later instruction has waited.
         alone: it is a basic block of its own.
-        asynchronous: a kernel that has one is checked for races with vector clocks.
+        asynchronous: a kernel that has one is checked for races with vector clocks; a function
+            where that depends on the modifiers.
+        polls: a loop that turns on its result waits for other threads; likewise.
         collective: the four warps of a warpgroup execute it together.
         fences: it orders ordinary accesses to registers before deferred ones.
     """
@@ -62,9 +64,19 @@ class Semantics:
     operands: int = 0
     deferred: bool = False
     alone: bool = False
-    asynchronous: bool = False
+    asynchronous: bool | Callable[[Instruction], bool] = False
+    polls: bool | Callable[[Instruction], bool] = False
     collective: bool = False
     fences: bool = False
+
+    def needs_clocks(self, ins: Instruction) -> bool:
+        """Whether the instruction calls for vector clocks."""
+        wanted = self.asynchronous
+        return wanted(ins) if callable(wanted) else wanted
+
+    def may_poll(self, ins: Instruction) -> bool:
+        """Whether the instruction reads what other threads write without a barrier."""
+        return self.polls(ins) if callable(self.polls) else self.polls
 
 
 _TABLE: dict[str, list[tuple[frozenset[str] | None, Semantics]]] = {}
@@ -84,7 +96,8 @@ def semantics(
     operands: int = 0,
     deferred: bool = False,
     alone: bool = False,
-    asynchronous: bool = False,
+    asynchronous: bool | Callable[[Instruction], bool] = False,
+    polls: bool | Callable[[Instruction], bool] = False,
     collective: bool = False,
     fences: bool = False,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
@@ -113,6 +126,7 @@ def semantics(
                 deferred=deferred,
                 alone=alone,
                 asynchronous=asynchronous,
+                polls=polls,
                 collective=collective,
                 fences=fences,
             ),

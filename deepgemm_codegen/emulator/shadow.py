@@ -1,7 +1,9 @@
 """What each cell of shared memory remembers, and the checks against it.
 
 A cell remembers its last writer, and the last read since by each warp and each asynchronous agent;
-of several readers within one warp, only the last. Times and columns are those of :mod:`clocks`.
+of several readers within one warp, only the last. Strong accesses (atomic operations, and loads and
+stores of an order or scope) are remembered beside the reads: they race with ordinary accesses, and
+not with each other. Times and columns are those of :mod:`clocks`.
 """
 
 from __future__ import annotations
@@ -11,18 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepgemm_codegen.emulator.clocks import ALWAYS, Clocks
-from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Agent
+from deepgemm_codegen.emulator.listeners import LANE_MASK, Access, Agent
 from deepgemm_codegen.emulator.pairs import report_pairs
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
     from deepgemm_codegen.emulator.shared import SharedMemory
 
-__all__ = ["BARRIER", "COPYING", "FLIGHT_WRITE", "LANE_MASK", "TWO_WRITES", "Known", "Shadow"]
+__all__ = ["BARRIER", "COPYING", "FLIGHT_WRITE", "TWO_WRITES", "Known", "Shadow"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-LANE_MASK = (1 << SITE_SHIFT) - 1
 # Times of cells that no clock reaches.
 _UNWRITTEN = ALWAYS
 COPYING = ALWAYS - 1  # a cp.async not waited for
@@ -46,6 +47,22 @@ _OVERTAKE = (
 _NO_FENCE = (
     "missing-fence",
     "an asynchronous access to shared bytes that a thread wrote with no fence.proxy.async after",
+)
+_UNSURE_READ = (
+    "race",
+    "read of bytes that another thread updates atomically, with no order between",
+)
+_UNSURE_WRITE = (
+    "race",
+    "write to bytes that another thread accesses atomically, with no order between",
+)
+_STRONG_AFTER_WRITE = (
+    "race",
+    "atomic access to bytes that another thread wrote, with no order between",
+)
+_STRONG_AFTER_READ = (
+    "race",
+    "atomic update of bytes that another thread read, with no order between",
 )
 _OPAQUE = ("barrier-access", "an access to the bytes of an mbarrier")
 
@@ -96,6 +113,9 @@ class Shadow:
         self.read_time = np.zeros((room, cells), np.int32)
         self.read_ids = np.zeros((room, cells), np.int64)
         self.row_column = np.full(room, -1, np.int32)
+        # Strong accesses by warp, those that write and those that only read: made when needed.
+        self.strong: dict[bool, tuple[Array, Array]] = {}
+        self.warps = lanes // 32
         self.agents: dict[Agent, tuple[int, int]] = {}
 
     def agent(self, agent: Agent) -> tuple[int, int]:
@@ -134,8 +154,17 @@ class Shadow:
         self.by[cells] = by
         self.ids[cells] = ids
         self.read_time[: self.rows, cells] = 0
+        for times, _ in self.strong.values():
+            times[:, cells] = 0
 
-    def after_writes(self, cells: Array, ids: Array, known: Known, *, read: bool) -> Array | None:
+    def begin(self, cells: Array) -> None:
+        """Cells that nobody wrote count as written from now on, before all else."""
+        fresh = cells[self.time[cells] == _UNWRITTEN]
+        self.time[fresh], self.by[fresh] = 0, 0
+
+    def after_writes(
+        self, cells: Array, ids: Array, known: Known, *, read: bool, strong: bool = False
+    ) -> Array | None:
         """Check that the last writes are known; returns the cells that hold no data (bool)."""
         times, by = self.time[cells], self.by[cells]
         late = np.flatnonzero(known.of(by, np.arange(cells.size)) < times)
@@ -153,7 +182,11 @@ class Shadow:
             (opaque, _OPAQUE, _OPAQUE),
             (flight, _FLIGHT_READ, FLIGHT_WRITE),
             (agent & ~flight, _UNWAITED, FLIGHT_WRITE),
-            (~(bad | opaque | agent), _READ_RACE, _WRITE_RACE),
+            (
+                ~(bad | opaque | agent),
+                _STRONG_AFTER_WRITE if strong else _READ_RACE,
+                _WRITE_RACE,
+            ),
         ):
             if which.any():
                 self.report(on_read if read else on_write, cells, ids, late[which], others[which])
@@ -169,6 +202,23 @@ class Shadow:
         self.read_time[rows, cells] = time
         self.read_ids[rows, cells] = ids
 
+    def note_strong(self, cells: Array, ids: Array, time: int, *, writes: bool) -> None:
+        """Remember strong accesses."""
+        if writes not in self.strong:
+            shape = (self.warps, self.time.size)
+            self.strong[writes] = (np.zeros(shape, np.int32), np.zeros(shape, np.int64))
+        times, who = self.strong[writes]
+        rows = (ids & LANE_MASK) >> 5
+        times[rows, cells] = time
+        who[rows, cells] = ids
+
+    def after_strong(self, cells: Array, ids: Array, known: Known, *, writes: bool) -> None:
+        """Check that strong accesses since the last write are known; a read minds updates only."""
+        for updates, (times, who) in self.strong.items():
+            if updates or writes:
+                what = _UNSURE_WRITE if writes else _UNSURE_READ
+                self._after(times[:, cells], who, (cells, ids), known, (what, what))
+
     def _completed(self, columns: Array) -> Array:
         """Phases that the mbarriers of some columns have completed."""
         table = np.zeros(self.clocks.columns + 1, np.int32)
@@ -180,24 +230,50 @@ class Shadow:
         """Check that ordinary writes lie before a proxy fence."""
         by = self.by[cells]
         ordinary = np.flatnonzero((by >= 0) & (by < self.clocks.lanes))
-        if not ordinary.size:
-            return
         late = ordinary[fenced[by[ordinary]] < self.time[cells[ordinary]]]
         if late.size:
             self.report(_NO_FENCE, cells, ids, late, self.ids[cells[late]])
+        if True in self.strong:
+            times, who = self.strong[True]
+            rows, which = np.nonzero(times[:, cells])
+            others = who[rows, cells[which]]
+            missing = fenced[others & LANE_MASK] < times[rows, cells[which]]
+            if missing.any():
+                self.report(_NO_FENCE, cells, ids, which[missing], others[missing])
 
-    def after_reads(self, cells: Array, ids: Array, known: Known) -> None:
+    def after_reads(self, cells: Array, ids: Array, known: Known, *, strong: bool = False) -> None:
         """Check that the reads since the last write are known."""
         times = self.read_time[: self.rows, cells]
         if not times.any():
             return
+        races = (_OVERTAKE, _STRONG_AFTER_READ if strong else _OVERWRITE_RACE)
+        self._after(times, self.read_ids, (cells, ids), known, races)
+
+    def _after(
+        self,
+        times: Array,
+        who: Array,
+        accesses: tuple[Array, Array],
+        known: Known,
+        races: tuple[tuple[str, str], tuple[str, str]],
+    ) -> None:
+        """Check accesses against remembered ones.
+
+        Args:
+            times: of the remembered ones, (rows, accesses); 0 for none.
+            who: their identities, (rows, cells).
+            accesses: cells and identities.
+            known: what the accesses may rely on.
+            races: what to report where an agent or a thread was there before.
+        """
+        cells, ids = accesses
         rows, which = np.nonzero(times)
-        others = self.read_ids[rows, cells[which]]
+        others = who[rows, cells[which]]
         columns = self.row_column[rows]
         agent = columns >= 0
         columns = np.where(agent, columns, others & LANE_MASK)
         late = known.of(columns, which) < times[rows, which]
-        for part, what in ((late & agent, _OVERTAKE), (late & ~agent, _OVERWRITE_RACE)):
+        for part, what in ((late & agent, races[0]), (late & ~agent, races[1])):
             if part.any():
                 self.report(what, cells, ids, which[part], others[part])
 

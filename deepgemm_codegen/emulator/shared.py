@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator.listeners import Access, split_id
+from deepgemm_codegen.emulator.listeners import LANE_MASK, Access, Strong, split_id
 from deepgemm_codegen.emulator.memory import RAW
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.emulator.findings import Collector
-    from deepgemm_codegen.emulator.listeners import Listener
+    from deepgemm_codegen.emulator.listeners import Listener, Order
 
 __all__ = ["SharedMemory"]
 
@@ -92,39 +94,97 @@ class SharedMemory:
         good: Array = ~(outside | misaligned)
         return good
 
-    def load(self, address: Array, width: int, base: Array | None, ids: Array) -> Array:
-        """Raw words, shape (n,); 0xff bytes where the access is at fault."""
+    def load(
+        self,
+        address: Array,
+        width: int,
+        base: Array | None,
+        ids: Array,
+        order: Order | None = None,
+    ) -> Array:
+        """Raw words, shape (n,); 0xff bytes where the access is at fault.
+
+        ``order`` is that of strong loads, None for ordinary ones.
+        """
         flat, good = self.resolve(address, width, base, ids, "read")
         if good is not None:
             values = np.zeros(address.size, RAW[width])
             values.view(np.uint8)[...] = 0xFF
-            values[good] = self._take(flat[good], width, ids[good])
+            values[good] = self._take(flat[good], width, ids[good], order)
             return values
-        return self._take(flat, width, ids)
+        return self._take(flat, width, ids, order)
 
-    def _take(self, flat: Array, width: int, ids: Array) -> Array:
+    def _take(self, flat: Array, width: int, ids: Array, order: Order | None) -> Array:
         values = self.views[width].take(flat >> (width.bit_length() - 1))
         poison: Array | None = None
-        access = Access(flat, width, ids)
-        for listener in self.listeners:
-            found = listener.read(access)
-            if found is not None:
-                poison = found if poison is None else poison | found
+        if order is not None:
+            poison = self._strong(flat, width, ids, order, reads=True, writes=False)
+        else:
+            access = Access(flat, width, ids)
+            for listener in self.listeners:
+                found = listener.read(access)
+                if found is not None:
+                    poison = found if poison is None else poison | found
         if poison is not None:
             values.view(np.uint8).reshape(-1, width)[poison] = 0xFF
         return values
 
     def store(
-        self, address: Array, width: int, base: Array | None, ids: Array, values: Array
+        self,
+        address: Array,
+        width: int,
+        base: Array | None,
+        ids: Array,
+        values: Array,
+        order: Order | None = None,
     ) -> None:
         """Write raw words; an access at fault is dropped."""
         flat, good = self.resolve(address, width, base, ids, "write")
         if good is not None:
             flat, ids, values = flat[good], ids[good], values[good]
-        access = Access(flat, width, ids)
-        for listener in self.listeners:
-            listener.write(access)
+        if order is not None:
+            self._strong(flat, width, ids, order, reads=False, writes=True)
+        else:
+            access = Access(flat, width, ids)
+            for listener in self.listeners:
+                listener.write(access)
         self.views[width][flat >> (width.bit_length() - 1)] = values
+
+    def update(
+        self,
+        address: Array,
+        width: int,
+        base: Array | None,
+        ids: Array,
+        order: Order,
+        combine: Callable[[Array, Array, Array], None],
+    ) -> None:
+        """Atomic operations.
+
+        ``combine`` gets the view of all words of that width, the words to change and the accesses
+        that change them, where the access is good.
+        """
+        flat, good = self.resolve(address, width, base, ids, "write")
+        which = np.arange(address.size)
+        if good is not None:
+            which = np.flatnonzero(good)
+            flat, ids = flat[which], ids[which]
+        self._strong(flat, width, ids, order, reads=True, writes=True)
+        combine(self.views[width], flat >> (width.bit_length() - 1), which)
+
+    def _strong(
+        self, flat: Array, width: int, ids: Array, order: Order, *, reads: bool, writes: bool
+    ) -> Array | None:
+        """Announce strong accesses; returns those that must yield poison (bool), or None."""
+        access = Access(flat, width, ids)
+        what = Strong("shared", flat, ids & LANE_MASK, order, reads, writes)
+        poison: Array | None = None
+        for listener in self.listeners:
+            found = listener.strong(access, reads=reads, writes=writes)
+            listener.synchronise(what)
+            if found is not None:
+                poison = found if poison is None else poison | found
+        return poison
 
     def start_copy(
         self, address: Array, width: int, base: Array | None, ids: Array, values: Array

@@ -15,6 +15,7 @@ from deepgemm_codegen.emulator.schedule import Member, registers_of, schedule
 if TYPE_CHECKING:
     from types import CodeType
 
+    from deepgemm_codegen.emulator.generations import Arithmetic
     from deepgemm_codegen.emulator.nodes import Instruction
     from deepgemm_codegen.emulator.program import Program
     from deepgemm_codegen.emulator.registry import Semantics
@@ -56,6 +57,11 @@ class BasicBlock:
             write after its last fence.
         unfenced: deferred instructions that follow such a write in the block with no fence
             between: the pairs of their numbers.
+        overwritten: rows that hold an operand of some deferred instruction, and that the block's
+            ordinary ones write.
+        overrun: ordinary instructions that write an operand of a deferred one before them in the
+            block: the pairs of their numbers.
+        polls: whether it repeats itself until other threads have written something.
     """
 
     batches: list[list[Member]]
@@ -66,6 +72,9 @@ class BasicBlock:
     collective: int = -1
     written: frozenset[int] = frozenset()
     unfenced: tuple[tuple[int, int], ...] = ()
+    overwritten: frozenset[int] = frozenset()
+    overrun: tuple[tuple[int, int], ...] = ()
+    polls: bool = False
 
 
 @dataclass(slots=True)
@@ -100,13 +109,13 @@ class Translation:
         return code
 
 
-def translate(program: Program) -> Translation:
-    """Translate a kernel.
+def translate(program: Program, arithmetic: Arithmetic) -> Translation:
+    """Translate a kernel for the tensor cores to imitate.
 
     Raises:
         UnsupportedError: an instruction with no semantics, with its PTX line and text.
     """
-    names = SharedNames(program)
+    names = SharedNames(program, arithmetic)
     blocks = _blocks(program)
     source = "\n".join(
         _function(program, block, i, names, masked=False) for i, block in enumerate(blocks)
@@ -118,7 +127,7 @@ def translate(program: Program) -> Translation:
     }
     cell = min(widths - {0}, default=16)
     code = compile(source, "<ptx>", "exec")
-    asynchronous = any(lookup(ins).asynchronous for ins in program.instructions)
+    asynchronous = any(lookup(ins).needs_clocks(ins) for ins in program.instructions)
     return Translation(program, blocks, names, code, source, cell, asynchronous)
 
 
@@ -133,6 +142,8 @@ def _function(
         emitter.line(f"touch_early({site}, {other}, {mask})")
     for site, other in block.unfenced:
         emitter.line(f"touch_unfenced({site}, {other}, {mask})")
+    for site, other in block.overrun:
+        emitter.line(f"overrun_operand({site}, {other}, {mask})")
     if block.terminator.predicate >= 0:
         emitter.use(f"p_{block.terminator.predicate}")
     body = "\n    ".join(emitter.lines) or "pass"
@@ -187,7 +198,7 @@ def _starts(program: Program, meanings: list[Semantics]) -> set[int]:
 def _blocks(program: Program) -> list[BasicBlock]:
     meanings = [lookup(ins) for ins in program.instructions]
     starts = _starts(program, meanings)
-    shared = _deferred_rows(program, meanings)
+    shared, held = _deferred_rows(program, meanings)
     total = len(program.instructions)
     order = sorted(s for s in starts if s < total)
     number: dict[int, int] = {}
@@ -211,7 +222,7 @@ def _blocks(program: Program) -> list[BasicBlock]:
         terminator = _terminator(program, end - 1, meanings[end - 1], number, end_block)
         stop = end - 1 if meanings[end - 1].ends_block else end
         members = list(zip(program.instructions[start:stop], meanings[start:stop], strict=True))
-        touches = _Touches(program, members, shared)
+        touches = _Touches(program, members, shared, held)
         result.append(
             BasicBlock(
                 schedule(members),
@@ -222,6 +233,9 @@ def _blocks(program: Program) -> list[BasicBlock]:
                 start if meanings[start].collective else -1,
                 frozenset(touches.written),
                 tuple((start + i, start + j) for i, j in touches.unfenced),
+                frozenset(touches.overwritten),
+                tuple((start + i, start + j) for i, j in touches.overrun),
+                terminator.target == len(result) and _polls(program.instructions[end - 1], members),
             )
         )
     # Falling off the end is an exit.
@@ -229,46 +243,78 @@ def _blocks(program: Program) -> list[BasicBlock]:
     return result
 
 
-class _Touches:
-    """What the ordinary instructions of a block do to registers that deferred ones write."""
+def _polls(branch: Instruction, members: list[Member]) -> bool:
+    """Whether a branch turns on what an instruction before it in the block polled."""
+    polled: set[str] = set()
+    for ins, what in members:
+        reads, writes = registers_of(ins, what.destinations)
+        if what.may_poll(ins) or reads & polled:
+            polled |= writes
+        else:
+            polled -= writes
+    return branch.guard is not None and branch.guard.predicate in polled
 
-    def __init__(self, program: Program, members: list[Member], shared: frozenset[int]) -> None:
+
+class _Touches:
+    """What the ordinary instructions of a block do to registers that deferred ones write or read.
+
+    ``shared`` are rows that some deferred instruction writes, ``held`` those that one reads.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        members: list[Member],
+        shared: frozenset[int],
+        held: frozenset[int],
+    ) -> None:
         self.program = program
         self.touched: set[int] = set()
+        self.overwritten: set[int] = set()
         self.early: list[tuple[int, int]] = []
         self.unfenced: list[tuple[int, int]] = []
+        self.overrun: list[tuple[int, int]] = []
         self.written: dict[int, int] = {}  # row to instruction
         self.deferred: dict[int, int] = {}
-        self.shared = shared
+        self.operands: dict[int, int] = {}
+        self.shared, self.held = shared, held
         for number, (ins, what) in enumerate(members):
             self.add(number, ins, what)
 
     def add(self, number: int, ins: Instruction, what: Semantics) -> None:
         reads, writes = (self.rows(names) for names in registers_of(ins, what.destinations))
         if what.deferred:
-            self.unfenced += [(number, self.written[r]) for r in writes & self.written.keys()][:1]
+            used = (writes | reads) & self.written.keys()
+            self.unfenced += [(number, self.written[r]) for r in used][:1]
             self.deferred.update(dict.fromkeys(writes, number))
+            self.operands.update(dict.fromkeys(reads, number))
             writes = set()
         elif what.fences:
             self.written = {}
         names = reads | writes
         self.early += [(number, self.deferred[r]) for r in names & self.deferred.keys()][:1]
+        self.overrun += [(number, self.operands[r]) for r in writes & self.operands.keys()][:1]
         self.touched |= names & self.shared
-        self.written.update(dict.fromkeys(writes & self.shared, number))
+        self.overwritten |= writes & self.held
+        self.written.update(dict.fromkeys(writes & (self.shared | self.held), number))
 
     def rows(self, names: set[str]) -> set[int]:
         registers = (self.program.registers.get(name) for name in names)
         return {r.row for r in registers if r is not None and r.bank == "r"}
 
 
-def _deferred_rows(program: Program, meanings: list[Semantics]) -> frozenset[int]:
-    """Rows of the 32-bit bank that some deferred instruction writes."""
-    names: set[str] = set()
+def _deferred_rows(
+    program: Program, meanings: list[Semantics]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Rows of the 32-bit bank that some deferred instruction writes, and that one reads."""
+    rows: tuple[set[int], set[int]] = (set(), set())
     for ins, what in zip(program.instructions, meanings, strict=True):
         if what.deferred:
-            names |= registers_of(ins, what.destinations)[1]
-    registers = (program.registers.get(name) for name in names)
-    return frozenset(r.row for r in registers if r is not None and r.bank == "r")
+            reads, writes = registers_of(ins, what.destinations)
+            for names, found in zip((writes, reads), rows, strict=True):
+                registers = (program.registers.get(name) for name in names)
+                found |= {r.row for r in registers if r is not None and r.bank == "r"}
+    return frozenset(rows[0]), frozenset(rows[1])
 
 
 def _terminator(

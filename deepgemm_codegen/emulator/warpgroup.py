@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.numeric import round_to_f16
 from deepgemm_codegen.emulator.schedule import registers_of
-from deepgemm_codegen.emulator.tensorcore import multiply
+from deepgemm_codegen.emulator.tensorcore import multiply, multiply_integers
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
-    from deepgemm_codegen.emulator.tensorcore import Arithmetic
+    from deepgemm_codegen.emulator.instructions.warpgroup_run import Product
 
 __all__ = [
     "LANES",
@@ -36,23 +37,31 @@ POISON = np.uint32(0x7FFFFFFF)
 _DEFER = 1024  # k after which products are formed anyway
 
 
-def from_registers(registers: Array) -> Array:
-    """Accumulator registers to the matrix: (N / 2, 128) to (64, N), fp32.
+def from_registers(registers: Array, kind: str) -> Array:
+    """Accumulator registers, uint32 (count, 128), to the matrix (64, N): fp32, or int32 of s32.
 
     Element i of a lane holds row 16 * warp + g + 8 * ((i >> 1) & 1) and column
     8 * (i >> 2) + 2t + (i & 1), with g = lane / 4 and t = lane % 4 (PTX ISA, "Register fragments
-    for wgmma.mma_async.m64nNk16").
+    for wgmma.mma_async.m64nNk16"); with fp16 elements 2j and 2j + 1 share register j.
     """
-    blocks = registers.shape[0] // 4
-    parts = registers.reshape(blocks, 2, 2, 4, 8, 4)  # n / 8, half, element, warp, g, t
+    elements = registers.view(np.int32 if kind == "s32" else np.float32)
+    if kind == "f16":
+        halves = registers.view(np.float16).reshape(-1, LANES, 2).astype(np.float32)
+        elements = np.ascontiguousarray(halves.transpose(0, 2, 1)).reshape(-1, LANES)
+    blocks = elements.shape[0] // 4
+    parts = elements.reshape(blocks, 2, 2, 4, 8, 4)  # n / 8, half, element, warp, g, t
     return np.ascontiguousarray(parts.transpose(3, 1, 4, 0, 5, 2)).reshape(64, blocks * 8)
 
 
-def to_registers(matrix: Array) -> Array:
+def to_registers(matrix: Array, kind: str) -> Array:
     """The inverse of :func:`from_registers`."""
     blocks = matrix.shape[1] // 8
     parts = matrix.reshape(4, 2, 8, blocks, 4, 2)
-    return np.ascontiguousarray(parts.transpose(3, 1, 5, 0, 2, 4)).reshape(blocks * 4, LANES)
+    elements = np.ascontiguousarray(parts.transpose(3, 1, 5, 0, 2, 4)).reshape(blocks * 4, LANES)
+    if kind == "f16":
+        halves = round_to_f16(elements.reshape(-1)).reshape(-1, 2, LANES).transpose(0, 2, 1)
+        return np.ascontiguousarray(halves).view(np.uint32)[:, :, 0]
+    return elements.view(np.uint32)
 
 
 @dataclass(slots=True)
@@ -61,34 +70,50 @@ class Accumulator:
 
     Attributes:
         rows: the registers, rows of the 32-bit bank.
-        matrix: float32 (64, N), without the products still to be formed.
+        kind: ``f32``, ``f16`` or ``s32``.
+        matrix: fp32 or int32 (64, N), without the products still to be formed.
         group: the last group that adds to it.
         site: the last instruction that does.
-        kind: type of the waiting operands; a, b: their patterns, uint16 (k, 64) and (k, N).
+        product: the kind of instruction that the waiting operands belong to.
+        a, b: their patterns, (k, 64) and (k, N).
     """
 
     rows: Array
+    kind: str
     matrix: Array
-    group: int
-    site: int
-    kind: str = ""
+    group: int = 0
+    site: int = 0
+    product: Product | None = None
     a: list[Array] = field(default_factory=list)
     b: list[Array] = field(default_factory=list)
 
-    def add(self, kind: str, a: Array, b: Array, rules: Arithmetic) -> None:
-        """Add a product of k = 16."""
-        if self.a and (kind != self.kind or len(self.a) * 16 >= _DEFER):
-            self.settle(rules)
-        self.kind = kind
+    def add(self, product: Product, a: Array, b: Array) -> None:
+        """Add one instruction's product."""
+        before = self.product
+        if self.a and (
+            before is None
+            or (before.kinds, before.sums) != (product.kinds, product.sums)
+            or len(self.a) * product.k >= _DEFER
+        ):
+            self.settle()
+        self.product = product
         self.a.append(a)
         self.b.append(b)
+        if product.saturate:
+            self.settle()  # each instruction clamps
 
-    def settle(self, rules: Arithmetic) -> None:
+    def settle(self) -> None:
         """Form the products that wait."""
-        if self.a:
-            a, b = np.concatenate(self.a)[:, None], np.concatenate(self.b)[:, None]
-            self.matrix = multiply(self.kind, rules, a, b, self.matrix[None], 16)[0]
-            self.a, self.b = [], []
+        what = self.product
+        if not self.a or what is None:
+            return
+        a, b = np.concatenate(self.a)[:, None], np.concatenate(self.b)[:, None]
+        c = self.matrix[None]
+        if what.rules is None:
+            self.matrix = multiply_integers(a, b, c, saturate=what.saturate)[0]
+        else:
+            self.matrix = multiply(what.kinds, what.rules, a, b, c, what.k, what.sums)[0]
+        self.a, self.b = [], []
 
 
 @dataclass(slots=True)
@@ -103,8 +128,9 @@ class Warpgroup:
         reported: accesses reported already (basic block, accumulator).
         unsettled: last group with reads of shared memory, and its instruction.
         waited: groups waited for.
-        fenced: whether it has executed wgmma.fence; dirty: accumulator registers that ordinary
+        fenced: whether it has executed wgmma.fence; dirty: registers of wgmma that ordinary
             instructions wrote since.
+        held: registers of A that instructions in flight still read: group, instruction and rows.
     """
 
     start: int
@@ -115,19 +141,21 @@ class Warpgroup:
     waited: int = 0
     fenced: bool = False
     dirty: set[int] = field(default_factory=set)
+    held: dict[bytes, tuple[int, int, Array]] = field(default_factory=dict)
 
     @property
     def part(self) -> slice:
         """Its lanes as a slice."""
         return slice(self.start, self.start + LANES)
 
-    def settle(self, done: int, bank: Array, rules: Arithmetic) -> None:
+    def settle(self, done: int, bank: Array) -> None:
         """Deliver the sums of all groups up to ``done``."""
         self.waited = max(self.waited, done)
+        self.held = {key: what for key, what in self.held.items() if what[0] > done}
         for key, sums in list(self.flight.items()):
             if sums.group <= done:
-                sums.settle(rules)
-                bank[sums.rows, self.part] = to_registers(sums.matrix).view(np.uint32)
+                sums.settle()
+                bank[sums.rows, self.part] = to_registers(sums.matrix, sums.kind)
                 del self.flight[key]
 
 
@@ -142,10 +170,10 @@ def note_written(context: Context, pc: int, mask: Array) -> None:
 def check_untouched(context: Context, pc: int, mask: Array) -> None:
     """Find ordinary instructions of a basic block that touch accumulators in flight."""
     block = context.translation.blocks[pc]
-    if not block.touched:
+    if not block.touched and not block.overwritten:
         return
     for number, group in context.state.hot.items():
-        key = (pc, number, *group.flight)
+        key = (pc, number, *group.flight, *group.held)
         if key in context.state.checked or not mask[group.part].any():
             continue
         context.state.checked.add(key)
@@ -160,18 +188,32 @@ def check_untouched(context: Context, pc: int, mask: Array) -> None:
                     group.start + int(np.flatnonzero(mask[group.part])[0]),
                     other=(sums.site, group.start),
                 )
+        for _, site, held in group.held.values():
+            rows = block.overwritten.intersection(held.tolist())
+            if rows:
+                context.collector.add(
+                    "operand-in-flight",
+                    "an instruction writes registers of A that wgmma may still be reading: no "
+                    "wait_group before it",
+                    _first_touch(context, pc, rows, writes_only=True),
+                    group.start + int(np.flatnonzero(mask[group.part])[0]),
+                    other=(site, group.start),
+                )
 
 
-def _first_touch(context: Context, pc: int, rows: frozenset[int]) -> int:
-    """The first ordinary instruction of a basic block that names one of some rows."""
+def _first_touch(
+    context: Context, pc: int, rows: frozenset[int], *, writes_only: bool = False
+) -> int:
+    """The first ordinary instruction of a basic block that names (or writes) one of some rows."""
     program = context.translation.program
     sites = []
     for batch in context.translation.blocks[pc].batches:
         for ins, what in batch:
             reads, writes = registers_of(ins, what.destinations)
-            registers = (
-                program.registers.get(n) for n in (reads if what.deferred else reads | writes)
-            )
+            names = writes if writes_only else reads | writes
+            if what.deferred:
+                names = set() if writes_only else reads
+            registers = (program.registers.get(n) for n in names)
             if any(r is not None and r.bank == "r" and r.row in rows for r in registers):
                 sites.append(context.translation.names.sites[id(ins)])
     return min(sites)

@@ -8,13 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["FORMATS", "Format", "decode", "encode", "fused_dot", "scale_of"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "clamp",
+    "decode",
+    "dot_by_halves",
+    "encode",
+    "fused_dot",
+    "scale_of",
+]
 
 
 @dataclass(frozen=True)
 class Format:
     exponent_bits: int
     fraction_bits: int
+    infinite: bool = True  # e4m3 has numbers where other types have infinities and NaN
 
     @property
     def bias(self) -> int:
@@ -36,8 +46,23 @@ class Format:
     def nan(self) -> int:
         return self.sign - 1
 
+    @property
+    def largest(self) -> Fraction:
+        bits = self.infinity - 1 if self.infinite else self.nan - 1
+        value = decode(bits, self)
+        assert isinstance(value, Fraction)
+        return value
 
-FORMATS = {"f16": Format(5, 10), "bf16": Format(8, 7), "f32": Format(8, 23)}
+
+FORMATS = {
+    "f16": Format(5, 10),
+    "bf16": Format(8, 7),
+    "f32": Format(8, 23),
+    "f64": Format(11, 52),
+    "tf32": Format(8, 10),
+    "e5m2": Format(5, 2),
+    "e4m3": Format(4, 3, infinite=False),
+}
 
 
 def decode(bits: int, form: Format) -> Fraction | str:
@@ -45,7 +70,9 @@ def decode(bits: int, form: Format) -> Fraction | str:
     negative = bool(bits & form.sign)
     exponent = bits >> form.fraction_bits & ((1 << form.exponent_bits) - 1)
     fraction = bits & ((1 << form.fraction_bits) - 1)
-    if exponent == (1 << form.exponent_bits) - 1:
+    if not form.infinite and bits & form.nan == form.nan:
+        return "nan"
+    if form.infinite and exponent == (1 << form.exponent_bits) - 1:
         return "nan" if fraction else ("-inf" if negative else "inf")
     if exponent:
         fraction |= 1 << form.fraction_bits
@@ -59,8 +86,18 @@ def scale_of(bits: int, form: Format) -> int:
     return max(exponent, 1) - form.bias
 
 
-def encode(value: Fraction, form: Format, *, toward_zero: bool = False) -> int:
-    """Bit pattern of a value rounded to nearest even (or toward zero); zero is +0."""
+def clamp(value: Fraction, form: Format) -> Fraction:
+    """The nearest value within the type's range."""
+    return max(-form.largest, min(form.largest, value))
+
+
+def encode(
+    value: Fraction, form: Format, *, toward_zero: bool = False, away_at_ties: bool = False
+) -> int:
+    """Bit pattern of a value rounded to nearest even (or toward zero); zero is +0.
+
+    ``away_at_ties`` sends ties away from zero.
+    """
     if value == 0:
         return 0
     sign = form.sign if value < 0 else 0
@@ -72,11 +109,12 @@ def encode(value: Fraction, form: Format, *, toward_zero: bool = False) -> int:
     units = magnitude / Fraction(2) ** (exponent - form.fraction_bits)
     whole = units.numerator // units.denominator
     rest = units - whole
-    if not toward_zero and (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole & 1)):
+    half = Fraction(1, 2)
+    if not toward_zero and (rest > half or (rest == half and (whole & 1 or away_at_ties))):
         whole += 1
     if whole >> (form.fraction_bits + 1):
         whole, exponent = whole >> 1, exponent + 1
-    if exponent > form.bias:
+    if exponent > form.bias and form.infinite:
         return sign | form.infinity
     if whole >> form.fraction_bits == 0:
         return (sign | whole) if whole else 0 if toward_zero else sign
@@ -88,29 +126,88 @@ def encode(value: Fraction, form: Format, *, toward_zero: bool = False) -> int:
 
 
 def fused_dot(
-    a: list[int], b: list[int], c: int, kind: str, result: str, *, group: int, fraction: int
+    a: list[int],
+    b: list[int],
+    c: int,
+    kind: str,
+    result: str,
+    *,
+    group: int,
+    fraction: int,
+    base: int = 0,
+    kept: int = 23,
 ) -> int:
-    """A dot product as a tensor core forms it; patterns in, pattern out."""
+    """A dot product as a tensor core forms it; patterns in, pattern out.
+
+    ``kind`` is one type, or ``e4m3*e5m2`` for A's and B's; ``base`` is the fraction that the floor
+    is measured with where it differs; fp32 results keep ``kept`` fraction bits.
+    """
+    first, _, second = kind.partition("*")
+    forms = (FORMATS[first], FORMATS[second or first])
     for start in range(0, len(a), group):
         part = slice(start, start + group)
-        c = _one_sum(a[part], b[part], c, FORMATS[kind], FORMATS[result], fraction)
+        floor = (4 if result == "f16" else -108) - (base or fraction)
+        c = _one_sum(a[part], b[part], c, forms, result, fraction, floor, kept)
     return c
 
 
-def _one_sum(a: list[int], b: list[int], c: int, form: Format, to: Format, fraction: int) -> int:
+def dot_by_halves(a: list[int], b: list[int], c: int, kind: str, result: str) -> int:
+    """8-bit operands where ptxas turns the instruction into two fp16 sums and an addition."""
+    first, _, second = kind.partition("*")
+    half = FORMATS["f16"]
+
+    def widened(bits: int, form: Format) -> int:
+        value = decode(bits, form)
+        if value == "nan":
+            return half.nan
+        sign = half.sign if bits & form.sign else 0
+        return sign | (half.infinity if isinstance(value, str) else encode(abs(value), half))
+
+    left = [widened(x, FORMATS[first]) for x in a]
+    right = [widened(x, FORMATS[second or first]) for x in b]
+    total = 0
+    for low in (0, 2):
+        where = [k for k in range(len(a)) if k % 4 in (low, low + 1)]
+        total = fused_dot(
+            [left[k] for k in where], [right[k] for k in where], total, "f16", result,
+            group=32, fraction=25,
+        )  # fmt: skip
+    form = FORMATS[result]
+    x, y = decode(total, form), decode(c, form)
+    if "nan" in (x, y) or {x, y} == {"inf", "-inf"}:
+        return form.nan
+    for value in (x, y):
+        if isinstance(value, str):
+            return form.infinity | (form.sign if value == "-inf" else 0)
+    assert isinstance(x, Fraction)
+    assert isinstance(y, Fraction)
+    return encode(x + y, form)
+
+
+def _one_sum(
+    a: list[int],
+    b: list[int],
+    c: int,
+    forms: tuple[Format, Format],
+    result: str,
+    fraction: int,
+    floor: int,
+    kept: int,
+) -> int:
+    form, other, to = *forms, FORMATS[result]
     infinities = set()
     addends: list[tuple[Fraction, int]] = []
     for x, y in zip(a, b, strict=True):
-        u, v = decode(x, form), decode(y, form)
+        u, v = decode(x, form), decode(y, other)
         if "nan" in (u, v):
             return to.nan
         if isinstance(u, str) or isinstance(v, str):
             if u == 0 or v == 0:
                 return to.nan
-            negative = bool((x ^ y) & form.sign)
+            negative = bool(x & form.sign) ^ bool(y & other.sign)
             infinities.add("-inf" if negative else "inf")
             continue
-        addends.append((u * v, scale_of(x, form) + scale_of(y, form)))
+        addends.append((u * v, scale_of(x, form) + scale_of(y, other)))
     w = decode(c, to)
     if w == "nan":
         return to.nan
@@ -122,11 +219,14 @@ def _one_sum(a: list[int], b: list[int], c: int, form: Format, to: Format, fract
         if len(infinities) == 2:
             return to.nan
         return to.infinity | (to.sign if infinities == {"-inf"} else 0)
-    floor = (4 if to is FORMATS["f16"] else -108) - fraction
     top = max([floor, *(e for value, e in addends if value != 0)])
     unit = Fraction(2) ** (top - fraction)
     total = sum((_cut(value / unit) for value, _ in addends), 0) * unit
-    bits = encode(total, to, toward_zero=to is FORMATS["f32"])
+    if result == "f32":
+        short = Format(8, kept)
+        bits = encode(total, short, toward_zero=True) << (23 - kept)
+    else:
+        bits = encode(total, to)
     return 0 if bits == to.sign else bits
 
 

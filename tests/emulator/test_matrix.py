@@ -197,7 +197,7 @@ def test_a_matrix_instruction_of_part_of_a_warp_is_told() -> None:
         ("fma.rn.f32 %r1, %r2, %r3;", "4 operands were expected"),
         ("ld.global.e4m3 %h1, [%d1];", "unreadable operands or type"),
         ("mov.u32 %r1, %clock;", "unknown name '%clock'"),
-        ("cvt.rna.tf32.f32 %r1, %r2;", "two known types were expected"),
+        ("cvt.rna.tf64.f32 %r1, %r2;", "two known types were expected"),
     ],
 )
 def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str) -> None:

@@ -7,6 +7,7 @@ import importlib
 __all__ = ["load"]
 
 _FAMILIES = (
+    "approximate",
     "atomic",
     "bulk",
     "cluster",
@@ -21,6 +22,7 @@ _FAMILIES = (
     "matrix",
     "mbarrier",
     "move",
+    "order",
     "predicate",
     "stmatrix",
     "warp",

@@ -25,13 +25,6 @@ add(
 add(("bar.warp.sync",), Semantics(None, 0, ends_block="warp-barrier"))
 
 
-@semantics("membar", "fence", destinations=0, effects=(("shared", "write"), ("global", "write")))
-def _fence(emitter: Emitter, ins: Instruction) -> None:
-    """Memory takes effect at once here; a fence only keeps its place among the accesses."""
-    if ins.opcode[:2] == ("fence", "proxy"):
-        raise emitter.fail(ins, "unsupported modifier")
-
-
 @semantics("trap", destinations=0)
 def _trap(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"trap({emitter.site(ins)}, {emitter.mask})")

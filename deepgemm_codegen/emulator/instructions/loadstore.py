@@ -12,49 +12,38 @@ from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
 from deepgemm_codegen.emulator.instructions import several
 from deepgemm_codegen.emulator.instructions.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
+from deepgemm_codegen.emulator.instructions.order import (
+    MEMORY,
+    SCOPES,
+    STRONG,
+    order_of,
+    synchronise,
+)
 from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import Effects, runtime, semantics
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
     from deepgemm_codegen.emulator.emitter import Emitter
+    from deepgemm_codegen.emulator.listeners import Order
     from deepgemm_codegen.emulator.nodes import Instruction
+
+__all__ = ["by_window"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _SPACES = frozenset({"global", "shared", "shared::cta", "local"})
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
-# Hints of caching and ordering; on one block at a time in lock step they change nothing.
+# Hints of caching change nothing here.
+_LOAD_HINTS = frozenset({"nc", "ca", "cg", "cs", "lu", "cv"})
+_STORE_HINTS = frozenset({"wb", "cg", "cs", "wt"})
 _HINTS = frozenset(
-    {
-        "acquire",
-        "release",
-        "cluster",
-        "nc",
-        "ca",
-        "cg",
-        "cs",
-        "lu",
-        "cv",
-        "wb",
-        "wt",
-        "volatile",
-        "relaxed",
-        "weak",
-        "cta",
-        "gpu",
-    }
-    | {
-        "sys",
-        "L2::cache_hint",
-        "L2::64B",
-        "L2::128B",
-        "L2::256B",
-        "L1::no_allocate",
-        "L1::evict_first",
-    }
-    | {"L1::evict_last", "L1::evict_normal", "L1::evict_unchanged"}
+    {"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"}
+    | {"L1::no_allocate", "L1::evict_first", "L1::evict_last", "L1::evict_normal"}
+    | {"L1::evict_unchanged", "L2::evict_first", "L2::evict_last", "L2::evict_normal"}
 )
+_ORDERS = {"ld": {"weak", "volatile", "relaxed", "acquire"}, "ldu": set[str]()}
+_ORDERS["st"] = {"weak", "volatile", "relaxed", "release"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +56,9 @@ class _Site:
         width: bytes of an element.
         count: elements.
         dtype: numpy type of an element as loaded.
+        order: of a strong access, None for an ordinary one.
+        volatile: whether it is so by ``.volatile``. That orders nothing by itself, and programs
+            that rely on it in shared memory are racy: there it is checked as an ordinary access.
     """
 
     number: int
@@ -74,6 +66,13 @@ class _Site:
     width: int
     count: int
     dtype: np.dtype[Any]
+    order: Order | None = None
+    volatile: bool = False
+
+    @property
+    def shared_order(self) -> Order | None:
+        """Order in shared memory."""
+        return None if self.volatile else self.order
 
     @property
     def total(self) -> int:
@@ -89,12 +88,15 @@ def _space(ins: Instruction) -> str:
 
 
 def _batch_key(ins: Instruction) -> tuple[str, ...] | None:
-    """Loads and stores of one kind may share a call; local and generic ones go alone."""
-    return ins.opcode if _space(ins) in ("global", "shared") else None
+    """Loads and stores of one kind may share a call; local, generic and strong ones go alone."""
+    alone = _space(ins) not in ("global", "shared") or not STRONG.isdisjoint(ins.opcode)
+    return None if alone else ins.opcode
 
 
 def _effects(mode: str) -> Any:
     def effects(ins: Instruction) -> Effects:
+        if not STRONG.isdisjoint(ins.opcode):
+            return (*MEMORY, ("local", "write"))
         space = _space(ins)
         spaces = ("global", "shared", "local") if space == "generic" else (space,)
         return tuple((s, mode) for s in spaces)
@@ -112,12 +114,18 @@ def _shared_width(ins: Instruction) -> int:
     return min(16, _vector(ins) * (int(code_of(ins.opcode[-1])[1:]) // 8))
 
 
-def _check(emitter: Emitter, ins: Instruction) -> tuple[str, int, int]:
-    """Space, elements and bytes of an element."""
-    words = set(ins.opcode[1:-1]) - _SPACES - set(_VECTORS)
-    if not words <= _HINTS:
-        raise emitter.fail(ins, f"unsupported modifier {', '.join(sorted(words - _HINTS))}")
-    return _space(ins), _vector(ins), int(code_of(ins.opcode[-1])[1:]) // 8
+def _check(emitter: Emitter, ins: Instruction) -> tuple[str, int, int, Order | None]:
+    """Space, elements, bytes of an element and memory order."""
+    words = list(ins.opcode[1:-1])
+    spaces = [w for w in words if w in _SPACES]
+    vectors = [w for w in words if w in _VECTORS]
+    orders = _ORDERS[ins.opcode[0]] | SCOPES
+    hints = _HINTS | (_STORE_HINTS if ins.opcode[0] == "st" else _LOAD_HINTS)
+    unknown = set(words) - set(spaces) - set(vectors) - orders - hints
+    if unknown or len(spaces) > 1 or len(vectors) > 1:
+        raise emitter.fail(ins, f"unsupported modifier {', '.join(sorted(unknown)) or 'twice'}")
+    order = order_of(emitter, ins, set(words))
+    return _space(ins), _vector(ins), int(code_of(ins.opcode[-1])[1:]) // 8, order
 
 
 def _address(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tuple[str, int]:
@@ -152,9 +160,10 @@ def _emit_stores(emitter: Emitter, stores: list[Instruction]) -> None:
     batch=_batch_key,
     emit_batch=_emit_loads,
     shared_width=_shared_width,
+    polls=lambda ins: not STRONG.isdisjoint(ins.opcode),
 )
 def _ld(emitter: Emitter, ins: Instruction) -> None:
-    space, count, width = _check(emitter, ins)
+    space, count, width, order = _check(emitter, ins)
     kind = ins.opcode[-1]
     items = ins.operands[0]
     targets = items.items if isinstance(items, nodes.Vector) else (items,)
@@ -168,9 +177,9 @@ def _ld(emitter: Emitter, ins: Instruction) -> None:
             raise emitter.fail(ins, "the destination is narrower than the type")
         outs.append(emitter.target(target, f"{sign}{bits}", ins))
     address, offset = _address(emitter, ins, ins.operands[1])
-    site = emitter.object(
-        _Site(emitter.site(ins), offset, width, count, DTYPES[f"{sign}{width * 8}"])
-    )
+    dtype = DTYPES[f"{sign}{width * 8}"]
+    volatile = "volatile" in ins.opcode
+    site = emitter.object(_Site(emitter.site(ins), offset, width, count, dtype, order, volatile))
     emitter.line(f"load_{space}({site}, {address}, ({', '.join(outs)},), {emitter.mask})")
 
 
@@ -185,7 +194,7 @@ def _ld(emitter: Emitter, ins: Instruction) -> None:
     shared_width=_shared_width,
 )
 def _st(emitter: Emitter, ins: Instruction) -> None:
-    space, count, width = _check(emitter, ins)
+    space, count, width, order = _check(emitter, ins)
     operand = ins.operands[1]
     items = operand.items if isinstance(operand, nodes.Vector) else (operand,)
     if len(items) != count:
@@ -201,7 +210,9 @@ def _st(emitter: Emitter, ins: Instruction) -> None:
         else:
             sources.append(emitter.source(item, f"u{bits or width * 8}", ins))
     address, offset = _address(emitter, ins, ins.operands[0])
-    site = emitter.object(_Site(emitter.site(ins), offset, width, count, RAW[width]))
+    volatile = "volatile" in ins.opcode
+    dtype = RAW[width]
+    site = emitter.object(_Site(emitter.site(ins), offset, width, count, dtype, order, volatile))
     emitter.line(f"store_{space}({site}, {address}, ({', '.join(sources)},), {emitter.mask})")
 
 
@@ -255,6 +266,8 @@ def load_global(
     for i in range(0, len(outs), step):
         at = (where + i * site.width).view(np.uint64)
         values = context.memory.load(at, site.width * step, ids)
+        if site.order is not None:
+            synchronise(context, at.view(np.int64), ids, site.order, reads=True, writes=False)
         _deliver(values, site, outs[i : i + step], lanes)
 
 
@@ -268,6 +281,8 @@ def store_global(
     for i in range(0, len(sources), step):
         at = (where + i * site.width).view(np.uint64)
         values = _gather(sources[i : i + step], site.width, lanes)
+        if site.order is not None:
+            synchronise(context, at.view(np.int64), ids, site.order, reads=False, writes=True)
         context.memory.store(at, site.width * step, values, ids)
 
 
@@ -281,7 +296,7 @@ def load_shared(
     if base is not None and lanes is not None:
         base = base[lanes]
     if where.size:
-        values = context.shared.load(where, site.total, base, ids)
+        values = context.shared.load(where, site.total, base, ids, site.shared_order)
         _deliver(values, site, outs, lanes)
 
 
@@ -296,7 +311,7 @@ def store_shared(
         base = base[lanes]
     if where.size:
         values = _gather(sources, site.width, lanes)
-        context.shared.store(where, site.total, base, ids, values)
+        context.shared.store(where, site.total, base, ids, values, site.shared_order)
 
 
 def _local(
@@ -341,14 +356,14 @@ def store_local(
     context.local[lanes[:, None], where] = raw
 
 
-def _by_window(
-    context: Context, site: _Site, address: Array, mask: Array | None
-) -> list[tuple[str, Array, Array | None]]:
-    """Generic addresses by space: its name, addresses in it, and the lanes' mask."""
+def by_window(
+    context: Context, offset: int, address: Array, mask: Array | None
+) -> list[tuple[str, Array, Array]]:
+    """Generic addresses (still without ``offset``) by space: name, addresses in it, lanes."""
     where = address.astype(np.uint64)
-    result: list[tuple[str, Array, Array | None]] = []
+    result: list[tuple[str, Array, Array]] = []
     left = np.ones(context.lanes, bool) if mask is None else mask
-    at = where + np.uint64(site.offset & (2**64 - 1))
+    at = where + np.uint64(offset & (2**64 - 1))
     for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
         inside = left & (at >= np.uint64(window)) & (at < np.uint64(window + WINDOW_SIZE))
         if inside.any():
@@ -365,7 +380,7 @@ def load_generic(
 ) -> None:
     """``ld`` with a generic address."""
     table = {"shared": load_shared, "local": load_local, "global": load_global}
-    for name, where, part in _by_window(context, site, address, mask):
+    for name, where, part in by_window(context, site.offset, address, mask):
         table[name](context, site, where, outs, part)
 
 
@@ -375,5 +390,5 @@ def store_generic(
 ) -> None:
     """``st`` with a generic address."""
     table = {"shared": store_shared, "local": store_local, "global": store_global}
-    for name, where, part in _by_window(context, site, address, mask):
+    for name, where, part in by_window(context, site.offset, address, mask):
         table[name](context, site, where, sources, part)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
-from deepgemm_codegen.emulator.fragments import Shape
+from deepgemm_codegen.emulator.fragments import INTEGERS, Shape
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT
 from deepgemm_codegen.emulator.registry import runtime, semantics
 from deepgemm_codegen.emulator.tensorcore import multiply_accumulate
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.emulator.context import Context
     from deepgemm_codegen.emulator.emitter import Emitter
+    from deepgemm_codegen.emulator.generations import Sums
     from deepgemm_codegen.emulator.nodes import Instruction
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -151,6 +152,8 @@ class _Products:
 
     Attributes:
         shape: of the instruction.
+        rules: how its products are summed; None for integers.
+        saturate: whether integer sums clamp.
         site: of the first instruction.
         a: rows of A's registers, shape (groups, M, registers).
         b: likewise (groups, N, registers).
@@ -158,6 +161,8 @@ class _Products:
     """
 
     shape: Shape
+    rules: Sums | None
+    saturate: bool
     site: int
     a: Array
     b: Array
@@ -169,14 +174,17 @@ def _mma_key(ins: Instruction) -> tuple[str, ...] | None:
     return None if ins.guard is not None else ins.opcode
 
 
-def _shape(emitter: Emitter, ins: Instruction) -> Shape:
+def _shape(emitter: Emitter, ins: Instruction) -> tuple[Shape, bool]:
+    """The shape, and whether integer sums clamp."""
     words = ins.opcode
     if len(words) < 10 or words[1:3] != ("sync", "aligned") or words[4:6] != ("row", "col"):
         raise emitter.fail(ins, "unsupported modifier")
-    shape = Shape.find(words[3], words[6:])
-    if shape is None:
+    types = words[6:]
+    saturate = types[0] == "satfinite"
+    shape = Shape.find(words[3], types[1:] if saturate else types)
+    if shape is None or (saturate and shape.kind not in INTEGERS):
         raise emitter.fail(ins, "unsupported shape or types")
-    return shape
+    return shape, saturate
 
 
 def _rows(
@@ -195,7 +203,8 @@ def _rows(
 
 
 def _emit_mma(emitter: Emitter, batch: list[Instruction]) -> None:
-    shape = _shape(emitter, batch[0])
+    shape, saturate = _shape(emitter, batch[0])
+    rules = None if shape.kind in INTEGERS else emitter.sums(shape.kind, batch[0])
     fragments = []
     for ins in batch:
         d, a, b, c = ins.operands
@@ -209,7 +218,8 @@ def _emit_mma(emitter: Emitter, batch: list[Instruction]) -> None:
         )
     for grid in _grids(fragments):
         a_rows, b_rows, c_rows, d_rows = grid
-        products = _Products(shape, emitter.site(batch[0]), a_rows, b_rows, c_rows, d_rows)
+        site = emitter.site(batch[0])
+        products = _Products(shape, rules, saturate, site, a_rows, b_rows, c_rows, d_rows)
         emitter.line(f"multiply_matrices({emitter.object(products)}, {emitter.mask})")
 
 
@@ -237,7 +247,7 @@ def _grids(
     ]
 
 
-@semantics("mma", batch=_mma_key, emit_batch=_emit_mma, order=2)
+@semantics("mma", batch=_mma_key, emit_batch=_emit_mma, order=2, operands=4)
 def _mma(emitter: Emitter, ins: Instruction) -> None:
     _emit_mma(emitter, [ins])
 
@@ -249,9 +259,9 @@ def multiply_matrices(context: Context, products: _Products, mask: Array | None)
     c = bank[products.c]
     if (products.c < 0).any():
         c[products.c < 0] = 0
-    result = multiply_accumulate(
-        products.shape, context.arithmetic, bank[products.a], bank[products.b], c
-    )
+    a, b = bank[products.a], bank[products.b]
+    saturate = products.saturate
+    result = multiply_accumulate(products.shape, products.rules, a, b, c, saturate=saturate)
     if mask is not None:
         whole = np.repeat(whole_warps(context, products.site, mask), 32)
         result = np.where(whole, result, bank[products.d])

@@ -1,4 +1,4 @@
-"""Exchange within a warp: shfl, vote, activemask."""
+"""Exchange within a warp: shfl, vote, match, redux, activemask."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@semantics("shfl.sync")
+@semantics("shfl.sync", operands=5)
 def _shfl(emitter: Emitter, ins: Instruction) -> None:
-    if len(ins.opcode) != 4 or ins.opcode[2] not in ("up", "down", "bfly", "idx"):
+    modes = ("up", "down", "bfly", "idx")
+    if len(ins.opcode) != 4 or ins.opcode[2] not in modes or ins.opcode[3] != "b32":
         raise emitter.fail(ins, "unsupported modifier")
     target = ins.operands[0]
     first, second = (
@@ -109,15 +110,21 @@ def _warp_or(members: Array, active: Array) -> Array:
     return np.repeat(np.bitwise_or.reduce(masks, axis=1), 32)
 
 
-@semantics("activemask")
+@semantics("activemask", operands=1)
 def _activemask(emitter: Emitter, ins: Instruction) -> None:
+    if ins.opcode[1:] != ("b32",):
+        raise emitter.fail(ins, "unsupported modifier")
     out = emitter.target(ins.operands[0], "u32", ins)
     emitter.copy(out, f"ballot(None, {emitter.mask})")
 
 
-@semantics("vote.sync")
+@semantics("vote.sync", operands=3)
 def _vote(emitter: Emitter, ins: Instruction) -> None:
-    mode = ins.opcode[2]
+    if len(ins.opcode) != 4:
+        raise emitter.fail(ins, "unsupported modifier")
+    mode, kind = ins.opcode[2:]
+    if kind != ("b32" if mode == "ballot" else "pred"):
+        raise emitter.fail(ins, "unsupported modifier")
     members = emitter.source(ins.operands[2], "u32", ins)
     emitter.line(f"check_members({emitter.site(ins)}, {members}, {emitter.mask})")
     predicate = emitter.source(ins.operands[1], "pred", ins)
@@ -148,4 +155,71 @@ def vote(context: Context, mode: str, predicate: Array, mask: Array | None) -> A
     held = np.broadcast_to(predicate, context.lanes).reshape(-1, 32)
     every, some = (held | ~active).all(axis=1), (held & active).any(axis=1)
     result = {"all": every, "any": some, "uni": every | ~some}[mode]
+    return np.repeat(result, 32)
+
+
+@semantics("match.any.sync", "match.all.sync", types=("b32", "b64"), operands=3)
+def _match(emitter: Emitter, ins: Instruction) -> None:
+    if len(ins.opcode) != 4:
+        raise emitter.fail(ins, "unsupported modifier")
+    target, pair = ins.operands[0], isinstance(ins.operands[0], nodes.Pair)
+    every = ins.opcode[1] == "all"
+    first, second = (
+        (target.first, target.second) if isinstance(target, nodes.Pair) else (target, None)
+    )
+    if pair and not every:
+        raise emitter.fail(ins, "one destination was expected")
+    value = emitter.source(ins.operands[1], "u" + ins.opcode[3][1:], ins)
+    members = emitter.source(ins.operands[2], "u32", ins)
+    emitter.line(f"check_members({emitter.site(ins)}, {members}, {emitter.mask})")
+    same = emitter.scratch("u32")
+    emitter.line(f"match({value}, {every}, {same}, {emitter.mask})")
+    emitter.copy(emitter.target(first, "u32", ins), same)
+    if second is not None:
+        emitter.copy(emitter.target(second, "pred", ins), f"{same} != 0")
+
+
+@runtime
+def match(context: Context, value: Array, every: bool, out: Array, mask: Array | None) -> None:
+    """``any``: the active lanes with the same value; ``all``: those, or 0 unless all have it."""
+    active = (context.alive if mask is None else mask).reshape(-1, 32)
+    values = value.reshape(-1, 32)
+    same = (values[:, :, None] == values[:, None, :]) & active[:, None, :]
+    bits = (same * (np.uint32(1) << np.arange(32, dtype=np.uint32))).sum(axis=2).astype(np.uint32)
+    if every:
+        alike = (same | ~active[:, None, :]).all(axis=2)
+        bits = np.where(alike, bits, np.uint32(0))
+    out[...] = bits.reshape(-1)
+
+
+_REDUCTIONS: dict[str, np.ufunc] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+@semantics("redux.sync", operands=3)
+def _redux(emitter: Emitter, ins: Instruction) -> None:
+    if len(ins.opcode) != 4:
+        raise emitter.fail(ins, "unsupported modifier")
+    operation, kind = ins.opcode[2:]
+    logic = operation in ("and", "or", "xor")
+    if operation not in _REDUCTIONS or kind not in (("b32",) if logic else ("u32", "s32")):
+        raise emitter.fail(ins, "unsupported operation or type")
+    code = "s32" if kind == "s32" else "u32"
+    members = emitter.source(ins.operands[2], "u32", ins)
+    emitter.line(f"check_members({emitter.site(ins)}, {members}, {emitter.mask})")
+    value = emitter.source(ins.operands[1], code, ins)
+    out = emitter.target(ins.operands[0], code, ins)
+    emitter.copy(out, f"reduce_warp('{operation}', {value}, {emitter.mask})")
+
+
+@runtime
+def reduce_warp(context: Context, operation: str, value: Array, mask: Array | None) -> Array:
+    """``redux.sync``: the active lanes of each warp combined; sums wrap."""
+    active = (context.alive if mask is None else mask).reshape(-1, 32)
+    info = np.iinfo(value.dtype)
+    neutral = {"min": info.max, "max": info.min, "and": -1 if info.min else info.max}
+    padded = np.where(active, value.reshape(-1, 32), value.dtype.type(neutral.get(operation, 0)))
+    result: Array = _REDUCTIONS[operation].reduce(padded, axis=1, dtype=value.dtype)
     return np.repeat(result, 32)

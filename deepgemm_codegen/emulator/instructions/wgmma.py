@@ -1,102 +1,147 @@
-"""wgmma: matrix products of a warpgroup with operands in shared memory."""
+"""wgmma: matrix products of a warpgroup, with B in shared memory and A there or in registers.
+
+What the instructions do when they run is in ``warpgroup_run``.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
-from deepgemm_codegen.emulator.descriptors import Operand, chunks
-from deepgemm_codegen.emulator.instructions.cluster import whole_warpgroups
+from deepgemm_codegen.emulator.descriptors import Operand
 from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS
-from deepgemm_codegen.emulator.listeners import Agent, Region
-from deepgemm_codegen.emulator.registry import runtime, semantics
-from deepgemm_codegen.emulator.warpgroup import (
-    LANES,
-    POISON,
-    Accumulator,
-    Warpgroup,
-    from_registers,
-)
+from deepgemm_codegen.emulator.instructions.warpgroup_run import A_REGISTERS, Product
+from deepgemm_codegen.emulator.registry import semantics
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.emulator.context import Context
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
 
-Array = np.ndarray[Any, np.dtype[Any]]
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+_FLOAT8 = ("e4m3", "e5m2")
+_INTEGERS = ("s8", "u8")
+# Operand types that may meet, k of the instruction, and the types that they are summed in.
+_KINDS = (
+    (("f16",), 16, ("f32", "f16")),
+    (("bf16",), 16, ("f32",)),
+    (("tf32",), 8, ("f32",)),
+    (_FLOAT8, 32, ("f32", "f16")),
+    (_INTEGERS, 32, ("s32",)),
+)
 
-_SHAPE = re.compile(r"m64n(\d+)k16")
+
+class _Words(NamedTuple):
+    """What an opcode says."""
+
+    columns: int
+    k: int
+    sums: str
+    kinds: tuple[str, str]
+    saturate: bool
+
+    @property
+    def integers(self) -> bool:
+        return self.sums == "s32"
+
+    @property
+    def transposable(self) -> bool:
+        """Whether operands in shared memory may be MN-major: 16-bit types only."""
+        return self.k == 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """What is fixed of one instruction.
-
-    Attributes:
-        number: of the instruction.
-        kind: operand type.
-        rows: accumulator registers, rows of the 32-bit bank; key identifies them.
-        a, b: how the operands are read.
-        negate: whether one of the two is negated.
-    """
-
-    number: int
-    kind: str
-    rows: Array
-    key: bytes
-    a: Operand
-    b: Operand
-    negate: bool
+def _words(emitter: Emitter, ins: Instruction) -> _Words:
+    words = list(ins.opcode[2:])
+    saturate = len(words) == 7 and words[3] == "satfinite"
+    if saturate:
+        del words[3]
+    shape = _SHAPE.fullmatch(words[2]) if len(words) == 6 else None
+    if words[:2] != ["sync", "aligned"] or shape is None:
+        raise emitter.fail(ins, "unsupported shape or modifier")
+    columns, k = int(shape.group(1)), int(shape.group(2))
+    sums, a, b = words[3:]
+    known = any(a in x and b in x and k == depth and sums in s for x, depth, s in _KINDS)
+    integers = sums == "s32"
+    step = 16 if integers and columns > 32 else 8
+    if not known or columns % step or not 8 <= columns <= 256 or (saturate and not integers):
+        raise emitter.fail(ins, "unsupported shape or types")
+    return _Words(columns, k, sums, (a, b), saturate)
 
 
 @semantics(
     "wgmma.mma_async", effects=EFFECTS[:2], asynchronous=True, deferred=True, collective=True
 )
 def _mma(emitter: Emitter, ins: Instruction) -> None:
-    words = ins.opcode[2:]
-    shape = _SHAPE.fullmatch(words[2]) if len(words) == 6 else None
-    if words[:2] != ("sync", "aligned") or shape is None or words[3] != "f32":
-        raise emitter.fail(ins, "unsupported shape or modifier")
-    columns, kind = int(shape.group(1)), words[4]
-    if kind not in ("f16", "bf16") or words[5] != kind or columns % 8 or not 8 <= columns <= 256:
-        raise emitter.fail(ins, "unsupported shape or types")
-    if len(ins.operands) != 8 or isinstance(ins.operands[1], nodes.Vector):
-        raise emitter.fail(ins, "A and B in shared memory were expected")
+    words = _words(emitter, ins)
+    if len(ins.operands) < 4:
+        raise emitter.fail(ins, "sums, A, B and a scale were expected")
     sums, a, b, scale, *flags = ins.operands
-    if not isinstance(sums, nodes.Vector) or len(sums.items) != columns // 2:
-        raise emitter.fail(ins, f"{columns // 2} accumulators were expected")
+    in_registers = isinstance(a, nodes.Vector)
+    negate, transposed = _flags(emitter, ins, words, flags, in_registers=in_registers)
+    count = words.columns // (4 if words.sums == "f16" else 2)
+    if not isinstance(sums, nodes.Vector) or len(sums.items) != count:
+        raise emitter.fail(ins, f"{count} accumulators were expected")
     rows = np.array([emitter.row(item, "r", ins) for item in sums.items])
     if np.unique(rows).size != rows.size:
         raise emitter.fail(ins, "an accumulator is named twice")
-    numbers = []
-    for flag in flags:
-        if not isinstance(flag, nodes.Immediate):
-            raise emitter.fail(ins, "constants were expected")
-        numbers.append(int(flag.text, 0))
-    if not {*numbers[:2]} <= {1, -1} or not {*numbers[2:]} <= {0, 1}:
-        raise emitter.fail(ins, "scales of 1 or -1 and transpositions of 0 or 1 were expected")
-    product = _Product(
+    a_rows = None
+    if isinstance(a, nodes.Vector):
+        if len(a.items) != A_REGISTERS:
+            raise emitter.fail(ins, f"{A_REGISTERS} registers of A were expected")
+        a_rows = np.array([emitter.row(item, "r", ins) for item in a.items])
+        if np.intersect1d(rows, a_rows).size:
+            raise emitter.fail(ins, "a register of A is an accumulator")
+    product = Product(
         emitter.site(ins),
-        kind,
+        words.kinds,
+        None if words.integers else emitter.sums(words.kinds[0], ins, warpgroup=True),
+        words.k,
+        words.sums,
+        words.saturate,
         rows,
         rows.tobytes(),
-        Operand(64, transposed=bool(numbers[2])),
-        Operand(columns, transposed=bool(numbers[3])),
-        numbers[0] * numbers[1] < 0,
+        Operand(64, transposed=transposed[0]),
+        Operand(words.columns, transposed=transposed[1]),
+        negate,
+        a_rows,
     )
     keep = "None"
     if isinstance(scale, nodes.Immediate):
         keep = str(int(scale.text, 0) != 0)
     else:
         keep = emitter.source(scale, "pred", ins)
-    left, right = (emitter.source(o, "u64", ins) for o in (a, b))
+    left = "None" if isinstance(a, nodes.Vector) else emitter.source(a, "u64", ins)
+    right = emitter.source(b, "u64", ins)
     emitter.line(
         f"warpgroup_multiply({emitter.object(product)}, {left}, {right}, {keep}, {emitter.mask})"
     )
+
+
+def _flags(
+    emitter: Emitter,
+    ins: Instruction,
+    words: _Words,
+    flags: list[nodes.Operand],
+    *,
+    in_registers: bool,
+) -> tuple[bool, tuple[bool, bool]]:
+    """Whether the product is negated, and whether A and B are transposed."""
+    numbers = []
+    for flag in flags:
+        if not isinstance(flag, nodes.Immediate):
+            raise emitter.fail(ins, "constants were expected")
+        numbers.append(int(flag.text, 0))
+    scales = [] if words.integers else numbers[:2]
+    turns = numbers[len(scales) :]
+    wanted = 0 if not words.transposable else 1 if in_registers else 2
+    if len(scales) != (0 if words.integers else 2) or len(turns) != wanted:
+        raise emitter.fail(ins, "another number of scales and transpositions was expected")
+    if not {*scales} <= {1, -1} or not {*turns} <= {0, 1}:
+        raise emitter.fail(ins, "scales of 1 or -1 and transpositions of 0 or 1 were expected")
+    turned = [False] * (2 - wanted) + [bool(t) for t in turns]
+    return scales.count(-1) == 1, (turned[0], turned[1])
 
 
 @semantics(
@@ -142,177 +187,3 @@ def _wait(emitter: Emitter, ins: Instruction) -> None:
     if ins.opcode[2:] != ("sync", "aligned") or not isinstance(count, nodes.Immediate):
         raise emitter.fail(ins, "unsupported modifier")
     emitter.line(f"warpgroup_wait({emitter.site(ins)}, {int(count.text, 0)}, {emitter.mask})")
-
-
-# -- at run time --
-
-
-def _group(context: Context, start: int) -> Warpgroup:
-    group = context.state.warpgroups.get(start)
-    if group is None:
-        group = Warpgroup(start, np.arange(start, start + LANES))
-        context.state.warpgroups[start] = group
-    return group
-
-
-@runtime
-def warpgroup_fence(context: Context, site: int, mask: Array | None) -> None:
-    """What ordinary instructions did to registers, later wgmma may rely on."""
-    for start in whole_warpgroups(context, site, mask):
-        group = _group(context, start)
-        group.fenced = True
-        group.dirty.clear()
-
-
-@runtime
-def warpgroup_multiply(
-    context: Context,
-    product: _Product,
-    a: Array,
-    b: Array,
-    keep: Array | bool,
-    mask: Array | None,
-) -> None:
-    """Take the operands, and add the product to the sums in flight."""
-    for start in whole_warpgroups(context, product.number, mask):
-        group = _group(context, start)
-        first, second = (_uniform(context, product, group, d, "descriptor") for d in (a, b))
-        kept = (
-            keep
-            if isinstance(keep, bool)
-            else bool(_uniform(context, product, group, keep, "scale"))
-        )
-        time = group.committed + 1
-        left = _operand(context, product, group, product.a, first, time)
-        right = _operand(context, product, group, product.b, second, time)
-        if product.negate:
-            left = left ^ np.uint16(0x8000)
-        sums = _sums(context, product, group)
-        if not kept:
-            sums.a, sums.b = [], []
-            sums.matrix = np.zeros_like(sums.matrix)
-        sums.add(product.kind, left, right, context.arithmetic)
-        sums.group, sums.site = time, product.number
-        group.unsettled = (time, product.number)
-
-
-def _sums(context: Context, product: _Product, group: Warpgroup) -> Accumulator:
-    """The accumulators in flight, taken out of the registers where they were not."""
-    if not group.fenced or (group.dirty and not group.dirty.isdisjoint(product.rows.tolist())):
-        _no_fence(context, product.number, group.start)
-        group.fenced = True
-        group.dirty.clear()
-    sums = group.flight.get(product.key)
-    if sums is None:
-        wanted = set(product.rows.tolist())
-        for other in group.flight.values():
-            if wanted.intersection(other.rows.tolist()):
-                context.collector.add(
-                    "accumulator-in-flight",
-                    "wgmma takes registers that another one in flight still writes",
-                    product.number,
-                    group.start,
-                    other=(other.site, group.start),
-                )
-        bank = context.banks["r"]
-        registers = bank[product.rows, group.part]
-        sums = Accumulator(product.rows, from_registers(registers.view(np.float32)), 0, 0)
-        bank[product.rows, group.part] = POISON
-        group.flight[product.key] = sums
-        context.state.hot[group.start] = group
-    return sums
-
-
-def _uniform(context: Context, product: _Product, group: Warpgroup, value: Array, what: str) -> int:
-    """A value that all threads of the warpgroup must agree on."""
-    values = value[group.part]
-    if not (values == values[0]).all():
-        context.collector.add(
-            "divergent-instruction",
-            f"threads of a warpgroup give wgmma different values for its {what}",
-            product.number,
-            group.start,
-        )
-    return int(values[0])
-
-
-def _operand(
-    context: Context,
-    product: _Product,
-    group: Warpgroup,
-    operand: Operand,
-    descriptor: int,
-    time: int,
-) -> Array:
-    """An operand's patterns, uint16 (16, rows)."""
-    offsets, fault = chunks(operand, descriptor, context.shared.nbytes)
-    if fault:
-        context.collector.add("bad-descriptor", fault, product.number, group.start)
-    flat = offsets + group.start // context.threads * context.shared.stride
-    words = context.shared.views[16].take(flat >> 4)
-    region = Region(flat, group.lanes, product.number)
-    agent = Agent("wgmma", group.start)
-    for listener in context.shared.listeners:
-        poison = listener.fetch(region, agent, time)
-        if poison is not None:
-            words.view(np.uint64).reshape(-1, 2)[poison] = np.uint64(2**64 - 1)
-    halves = words.view(np.uint16)
-    if operand.transposed:
-        return halves.reshape(16, operand.rows)
-    return np.ascontiguousarray(halves.reshape(operand.rows, 16).T)
-
-
-@runtime
-def warpgroup_commit(context: Context, site: int, mask: Array | None) -> None:
-    """Close the warpgroup's group; an empty one counts."""
-    for start in whole_warpgroups(context, site, mask):
-        _group(context, start).committed += 1
-
-
-@runtime
-def warpgroup_wait(context: Context, site: int, allowed: int, mask: Array | None) -> None:
-    """Wait for all but the newest ``allowed`` groups."""
-    for start in whole_warpgroups(context, site, mask):
-        group = _group(context, start)
-        done = group.committed - allowed
-        if done <= 0:
-            continue
-        group.settle(done, context.banks["r"], context.arithmetic)
-        if not group.flight:
-            context.state.hot.pop(start, None)
-        for listener in context.shared.listeners:
-            listener.settle(Agent("wgmma", start), group.lanes, done)
-
-
-def _no_fence(context: Context, site: int, lane: int, other: int = -1) -> None:
-    context.collector.add(
-        "missing-fence",
-        "wgmma uses registers with no wgmma.fence after the instructions that wrote them",
-        site,
-        lane,
-        other=None if other < 0 else (other, lane),
-    )
-
-
-@runtime
-def touch_unfenced(context: Context, site: int, other: int, mask: Array | None) -> None:
-    """A deferred instruction used what an ordinary one wrote just before."""
-    lanes = np.flatnonzero(context.alive if mask is None else mask)
-    if lanes.size:
-        _no_fence(context, site, int(lanes[0]), other)
-
-
-@runtime
-def touch_early(context: Context, site: int, other: int, mask: Array | None) -> None:
-    """An instruction used what a deferred one before it still writes."""
-    active = context.alive if mask is None else mask
-    lanes = np.flatnonzero(active)
-    if lanes.size:
-        context.collector.add(
-            "accumulator-in-flight",
-            "an instruction touches registers that wgmma still writes: no wait_group before it",
-            site,
-            int(lanes[0]),
-            other=(other, int(lanes[0])),
-            count=int(lanes.size),
-        )
