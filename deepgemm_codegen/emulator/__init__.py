@@ -17,6 +17,7 @@ from __future__ import annotations
 from deepgemm_codegen.emulator.costs import GlobalCost, SharedCost
 from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, UnsupportedError
 from deepgemm_codegen.emulator.findings import Actor, Finding, Place
+from deepgemm_codegen.emulator.instructions.approximate import Tolerance
 from deepgemm_codegen.emulator.kernel import Checks, Kernel, Launch, Report, Statistics, run
 from deepgemm_codegen.emulator.memory import GlobalBuffer, LazyArray, Pointer
 from deepgemm_codegen.emulator.nodes import Module
@@ -41,6 +42,7 @@ __all__ = [
     "SharedCost",
     "Statistics",
     "TensorMap",
+    "Tolerance",
     "UnsupportedError",
     "parse",
     "run",

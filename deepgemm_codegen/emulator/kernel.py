@@ -14,6 +14,7 @@ from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
 from deepgemm_codegen.emulator.ending import finish
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
+from deepgemm_codegen.emulator.instructions.approximate import Tolerance, tolerance
 from deepgemm_codegen.emulator.machine import Machine
 from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
 from deepgemm_codegen.emulator.ordering import OrderListener
@@ -122,6 +123,11 @@ class Kernel:
         self.arithmetic = find_arithmetic(arithmetic)
         self.translation = translate(self.program)
         self._contexts: dict[tuple[int, Dim3, Dim3], Context] = {}
+
+    def approximations(self) -> tuple[tuple[Place, Tolerance], ...]:
+        """The instructions whose results differ from a GPU's, and by how much at most."""
+        found = ((i, tolerance(ins)) for i, ins in enumerate(self.program.instructions))
+        return tuple((self.program.place(i), bound) for i, bound in found if bound is not None)
 
     def context(self, blocks: int, shape: Dim3, cluster: Dim3) -> Context:
         """State for a batch of blocks, made once for each size."""

@@ -6,20 +6,25 @@ kept. Each function is exact: one rounding where the instruction has one.
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import copysign, inf, isfinite
 from typing import Any
 
 import numpy as np
 
 __all__ = [
     "canonical",
+    "directed",
     "flush",
     "fma32",
+    "fma64",
     "maximum32",
     "minimum32",
     "narrow_to_bf16",
     "odd_sum",
     "round_to_bf16",
     "round_to_f16",
+    "truncate_to_f16",
     "widen_bf16",
 ]
 
@@ -53,10 +58,7 @@ def odd_sum(x: Array, y: Array) -> Array:
     A value rounded to odd at 53 bits rounds a second time as the exact one would, to any format
     of at most 51 bits: the last bit stands for all that was lost.
     """
-    total = x + y
-    # Knuth's two-sum: the exact error of that addition.
-    z = total - x
-    error = (x - (total - z)) + (y - z)
+    total, error = _two_sum(x, y)
     inexact = (error != 0) & np.isfinite(total)
     if inexact.any():
         bits = total.view(np.int64)
@@ -72,6 +74,70 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     """fp32 fused multiply-add, rounded once to nearest even; the product is exact in float64."""
     total = odd_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
     return canonical(total.astype(np.float32))
+
+
+_SAFE = 2.0**300  # magnitudes between its inverse and itself neither overflow nor lose bits below
+
+
+def fma64(a: Array, b: Array, c: Array) -> Array:
+    """fp64 fused multiply-add, rounded once to nearest even.
+
+    The product as a sum of two numbers, the low one added to c, and what that leaves rounded to odd
+    (Boldo and Melquiond, IEEE Transactions on Computers 57, 2008); numbers at the ends of the range
+    are done one by one with exact fractions.
+    """
+    scale = np.float64(2**27 + 1)
+    high_a, high_b = scale * a - (scale * a - a), scale * b - (scale * b - b)
+    low_a, low_b = a - high_a, b - high_b
+    product = a * b
+    rest = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
+    below, lost = _two_sum(c, rest)
+    total, error = _two_sum(product, below)
+    result: Array = total + odd_sum(lost, error)
+    result = np.where(result == 0, product + c, result)
+    ends = np.zeros(a.shape, bool)
+    for x in (a, b, c):
+        magnitude = np.abs(x)
+        ends |= ~((x == 0) | ((magnitude > 1 / _SAFE) & (magnitude < _SAFE)))
+    for i in np.flatnonzero(ends).tolist():
+        result[i] = _exact_fma(float(a[i]), float(b[i]), float(c[i]))
+    return result
+
+
+def _two_sum(x: Array, y: Array) -> tuple[Array, Array]:
+    """The rounded sum and its exact error (Knuth)."""
+    total = x + y
+    z = total - x
+    return total, (x - (total - z)) + (y - z)
+
+
+def _exact_fma(a: float, b: float, c: float) -> float:
+    if not (isfinite(a) and isfinite(b) and isfinite(c)):
+        with np.errstate(all="ignore"):
+            return float(np.float64(a) * np.float64(b) + np.float64(c))
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        # Zeros of one sign keep it; a sum of numbers that cancel is +0.
+        return copysign(1.0, a) * copysign(1.0, b) * 0.0 + c if a == 0 or b == 0 else 0.0
+    try:
+        return float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
+
+
+def directed(values: Array, mode: str) -> Array:
+    """float64 to fp32 rounded toward zero (``rz``), down (``rm``) or up (``rp``); ``rn`` too.
+
+    The values are exact, or rounded to odd.
+    """
+    single: Array = values.astype(np.float32)
+    if mode != "rn":
+        back = single.astype(np.float64)
+        down = {"rz": values > 0, "rm": np.ones(values.shape, bool)}.get(mode, np.zeros(1, bool))
+        down = np.broadcast_to(down, values.shape)
+        single = np.where(down & (back > values), np.nextafter(single, np.float32(-np.inf)), single)
+        single = np.where(~down & (back < values), np.nextafter(single, np.float32(np.inf)), single)
+    return canonical(np.ascontiguousarray(single))
 
 
 def narrow_to_bf16(values: Array) -> Array:
@@ -118,6 +184,13 @@ def round_to_f16(values: Array) -> Array:
     if nan.any():
         bits[nan] = NAN16
     return bits
+
+
+def truncate_to_f16(values: Array) -> Array:
+    """fp32 to fp16 bits, toward zero; uint16."""
+    bits = round_to_f16(values)
+    over = np.abs(bits.view(np.float16).astype(np.float32)) > np.abs(values)
+    return np.where(over, bits - np.uint16(1), bits)
 
 
 def round_to_bf16(values: Array) -> Array:

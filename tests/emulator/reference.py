@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["FORMATS", "Format", "decode", "encode", "fused_dot", "scale_of"]
+__all__ = ["FORMATS", "Format", "clamp", "decode", "encode", "fused_dot", "scale_of"]
 
 
 @dataclass(frozen=True)
 class Format:
     exponent_bits: int
     fraction_bits: int
+    infinite: bool = True  # e4m3 has numbers where other types have infinities and NaN
 
     @property
     def bias(self) -> int:
@@ -36,8 +37,23 @@ class Format:
     def nan(self) -> int:
         return self.sign - 1
 
+    @property
+    def largest(self) -> Fraction:
+        bits = self.infinity - 1 if self.infinite else self.nan - 1
+        value = decode(bits, self)
+        assert isinstance(value, Fraction)
+        return value
 
-FORMATS = {"f16": Format(5, 10), "bf16": Format(8, 7), "f32": Format(8, 23)}
+
+FORMATS = {
+    "f16": Format(5, 10),
+    "bf16": Format(8, 7),
+    "f32": Format(8, 23),
+    "f64": Format(11, 52),
+    "tf32": Format(8, 10),
+    "e5m2": Format(5, 2),
+    "e4m3": Format(4, 3, infinite=False),
+}
 
 
 def decode(bits: int, form: Format) -> Fraction | str:
@@ -45,7 +61,9 @@ def decode(bits: int, form: Format) -> Fraction | str:
     negative = bool(bits & form.sign)
     exponent = bits >> form.fraction_bits & ((1 << form.exponent_bits) - 1)
     fraction = bits & ((1 << form.fraction_bits) - 1)
-    if exponent == (1 << form.exponent_bits) - 1:
+    if not form.infinite and bits & form.nan == form.nan:
+        return "nan"
+    if form.infinite and exponent == (1 << form.exponent_bits) - 1:
         return "nan" if fraction else ("-inf" if negative else "inf")
     if exponent:
         fraction |= 1 << form.fraction_bits
@@ -59,8 +77,18 @@ def scale_of(bits: int, form: Format) -> int:
     return max(exponent, 1) - form.bias
 
 
-def encode(value: Fraction, form: Format, *, toward_zero: bool = False) -> int:
-    """Bit pattern of a value rounded to nearest even (or toward zero); zero is +0."""
+def clamp(value: Fraction, form: Format) -> Fraction:
+    """The nearest value within the type's range."""
+    return max(-form.largest, min(form.largest, value))
+
+
+def encode(
+    value: Fraction, form: Format, *, toward_zero: bool = False, away_at_ties: bool = False
+) -> int:
+    """Bit pattern of a value rounded to nearest even (or toward zero); zero is +0.
+
+    ``away_at_ties`` sends ties away from zero.
+    """
     if value == 0:
         return 0
     sign = form.sign if value < 0 else 0
@@ -72,11 +100,12 @@ def encode(value: Fraction, form: Format, *, toward_zero: bool = False) -> int:
     units = magnitude / Fraction(2) ** (exponent - form.fraction_bits)
     whole = units.numerator // units.denominator
     rest = units - whole
-    if not toward_zero and (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole & 1)):
+    half = Fraction(1, 2)
+    if not toward_zero and (rest > half or (rest == half and (whole & 1 or away_at_ties))):
         whole += 1
     if whole >> (form.fraction_bits + 1):
         whole, exponent = whole >> 1, exponent + 1
-    if exponent > form.bias:
+    if exponent > form.bias and form.infinite:
         return sign | form.infinity
     if whole >> form.fraction_bits == 0:
         return (sign | whole) if whole else 0 if toward_zero else sign
