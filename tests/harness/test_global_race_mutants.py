@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import Choice
-from deepgemm_codegen.decide.assemble import WgmmaChoice, assemble
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.problem import bind
@@ -44,11 +43,11 @@ MUTANTS = {
 
 def _plan(kind: str) -> KernelPlan:
     if kind == "mma":
-        return plan_of(TAILS, Choice(64, 64, 32, 2, 2, 2, 2, 8))
+        return plan_of(TAILS, MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
     fields = {"m": 150, "n": 128 if kind == "tma" else 101, "k": 64, "layout": "nt"}
     spec = GemmSpec.from_fields({**fields, "arch": "sm_90a", "epilogue": ""})
     numbers = (128, 64, 2, 2, 1, 1, 8) if kind == "tma" else (64, 48, 1, 2, 1, 1, 4)
-    return assemble(spec, load_arch("sm_90a"), WgmmaChoice(*numbers)).kernels[0]
+    return WgmmaChoice(*numbers).program(spec, load_arch("sm_90a")).kernels[0]
 
 
 def _faults(plan: KernelPlan, source: str) -> tuple[str, ...]:
