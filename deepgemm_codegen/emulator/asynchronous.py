@@ -145,10 +145,15 @@ class AsyncState:
         """The bulk copies of a lane."""
         return self.bulk.setdefault(lane, Bulk())
 
-    def settle_bulk(self, lane: int, allowed: int, shared: SharedMemory) -> None:
-        """The lane waits until at most ``allowed`` groups read shared memory."""
+    def settle_bulk(self, lane: int, allowed: int, shared: SharedMemory) -> int:
+        """The lane waits until at most ``allowed`` groups read shared memory.
+
+        Returns:
+            The newest group that does not.
+        """
         bulk = self.bulk_of(lane)
         done = bulk.committed - allowed
         bulk.stores = [s for s in bulk.stores if s[0] > done]
         for listener in shared.listeners:
             listener.settle(Agent("bulk", lane), np.array([lane]), done)
+        return done

@@ -11,13 +11,12 @@ could hold its bytes are the ideal.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator.listeners import LANE_MASK, SITE_SHIFT, Access, Listener
+from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Access, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,8 +70,8 @@ class CostListener(Listener):
     """Counts wavefronts and sectors by instruction."""
 
     def __init__(self) -> None:
-        self._shared: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-        self._global: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+        self._shared: dict[int, list[int]] = {}
+        self._global: dict[int, list[int]] = {}
 
     def read(self, access: Access) -> Array | None:
         """Count a read."""
@@ -95,46 +94,61 @@ class CostListener(Listener):
 
     def global_access(self, access: Access) -> None:
         """Count the sectors of global accesses."""
-        warps = access.ids >> 5  # instruction, block and warp: one request
+        first = access.address // _SECTOR
         last = (access.address + access.width - 1) // _SECTOR
-        both = np.stack([warps, access.address // _SECTOR], axis=1)
-        if not np.array_equal(both[:, 1], last):
-            both = np.concatenate([both, np.stack([warps, last], axis=1)])
-        touched = np.unique(both, axis=0)[:, 0]
-        requests, lanes = np.unique(warps, return_counts=True)
-        sectors = np.unique(touched, return_counts=True)[1]
+        if _whole_warps(access.ids) and np.array_equal(first, last):
+            rows = np.sort(first.reshape(-1, 32), axis=1)
+            sectors = 1 + np.count_nonzero(np.diff(rows, axis=1), axis=1)
+            requests = access.ids[::32] >> 5
+            lanes = np.full(requests.size, 32)
+        else:
+            warps = np.concatenate([access.ids, access.ids]) >> 5
+            touched = _distinct(warps, np.concatenate([first, last]))[0]
+            requests, sectors = np.unique(touched, return_counts=True)
+            lanes = np.unique(access.ids >> 5, return_counts=True)[1]
         ideal = -(-lanes * access.width // _SECTOR)
-        for site, count, least in zip(
-            (requests >> (SITE_SHIFT - 5)).tolist(), sectors.tolist(), ideal.tolist(), strict=True
-        ):
-            entry = self._global[site]
-            entry[0] += 1
-            entry[1] += count
-            entry[2] += least
+        sites, which = np.unique(requests >> (SITE_SHIFT - 5), return_inverse=True)
+        found = [
+            np.bincount(which),
+            np.bincount(which, sectors),
+            np.bincount(which, ideal),
+        ]
+        for site, *numbers in zip(sites.tolist(), *found, strict=True):
+            entry = self._global.setdefault(site, [0, 0, 0])
+            for i, number in enumerate(numbers):
+                entry[i] += int(number)
 
     def _count_shared(self, access: Access) -> None:
-        lanes = access.ids & LANE_MASK
-        group = max(1, access.width // 4)  # lanes of a pass: 32 / group
-        passes = (access.ids >> 5) * group + (lanes & 31) * group // 32
-        words = (access.address >> 2)[:, None] + np.arange(group)
-        pairs = np.stack([np.repeat(passes, group), words.reshape(-1)], axis=1)
-        distinct = np.unique(pairs, axis=0)
-        busy, counts = np.unique(distinct[:, 0] * 32 + distinct[:, 1] % 32, return_counts=True)
-        which, starts = np.unique(busy // 32, return_index=True)
-        degrees = np.maximum.reduceat(counts, starts)
-        sites = which // group >> (SITE_SHIFT - 5)
-        for site in np.unique(sites).tolist():
-            here = degrees[sites == site]
-            entry = self._shared[site]
-            entry[1] += int(here.sum())
-            entry[2] += int((here - 1).sum())
-            entry[3] = max(entry[3], int(here.max()))
-        requests = np.unique(access.ids >> 5)
-        for site, count in zip(
-            *(x.tolist() for x in np.unique(requests >> (SITE_SHIFT - 5), return_counts=True)),
-            strict=True,
-        ):
-            self._shared[site][0] += count
+        # A lane of w bytes (4 at least) covers w/4 neighbouring banks: as many lanes as fill the
+        # 128 bytes of all banks make a pass, and there are as many places among the banks.
+        size = max(access.width, 4)
+        lanes = 128 // size
+        units = access.address >> (size.bit_length() - 1)
+        if _whole_warps(access.ids):
+            rows = units.reshape(-1, lanes)
+            places = np.bitwise_or.reduce(np.int64(1) << (rows & (lanes - 1)), axis=1)
+            degrees = np.ones(len(rows), np.int64)
+            met = np.flatnonzero(places != (1 << lanes) - 1)
+            if met.size:
+                degrees[met] = _degrees(np.repeat(met, lanes), rows[met].reshape(-1), lanes)
+            passes = access.ids[::lanes]
+            requests = access.ids[::32]
+        else:
+            number = access.ids // lanes
+            degrees = _degrees(number, units, lanes)
+            passes = np.unique(number) * lanes
+            requests = np.unique(access.ids >> 5) << 5
+        sites, which = np.unique(passes >> SITE_SHIFT, return_inverse=True)
+        wavefronts, counts = np.bincount(which, degrees), np.bincount(which)
+        degree = np.zeros(sites.size, np.int64)
+        np.maximum.at(degree, which, degrees)
+        warps = np.bincount(np.searchsorted(sites, requests >> SITE_SHIFT))
+        for i, site in enumerate(sites.tolist()):
+            entry = self._shared.setdefault(site, [0, 0, 0, 0])
+            entry[0] += int(warps[i])
+            entry[1] += int(wavefronts[i])
+            entry[2] += int(wavefronts[i]) - int(counts[i])
+            entry[3] = max(entry[3], int(degree[i]))
 
     def shared_costs(self, place: Callable[[int], Place]) -> tuple[SharedCost, ...]:
         """By instruction, in program order."""
@@ -143,3 +157,29 @@ class CostListener(Listener):
     def global_costs(self, place: Callable[[int], Place]) -> tuple[GlobalCost, ...]:
         """By instruction, in program order."""
         return tuple(GlobalCost(place(s), *self._global[s]) for s in sorted(self._global))
+
+
+def _whole_warps(ids: Array) -> bool:
+    """Whether the accesses are those of whole warps, lane after lane."""
+    if ids.size % 32:
+        return False
+    rows = ids.reshape(-1, 32)
+    return not (rows[:, 0] & 31).any() and bool((rows == rows[:, :1] + np.arange(32)).all())
+
+
+def _distinct(first: Array, second: Array) -> tuple[Array, Array]:
+    """The distinct pairs of two arrays, ascending."""
+    low = second.min()
+    span = int(second.max() - low) + 1
+    ranks, which = np.unique(first, return_inverse=True)
+    pairs = np.unique(which * span + (second - low))
+    return ranks[pairs // span], pairs % span + low
+
+
+def _degrees(passes: Array, units: Array, places: int) -> Array:
+    """The most distinct units that meet at one place, for each pass in ascending order."""
+    which, words = _distinct(passes, units)
+    busy, counts = np.unique(which * places + words % places, return_counts=True)
+    starts = np.unique(busy // places, return_index=True)[1]
+    degrees: Array = np.maximum.reduceat(counts, starts)
+    return degrees

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-__all__ = ["Actor", "Collector", "Finding", "Place", "StopEmulation"]
+__all__ = ["Actor", "Collector", "Finding", "Lookup", "Place", "StopEmulation"]
 
 
 class StopEmulation(Exception):  # noqa: N818  it is control flow, not an error
@@ -109,10 +109,13 @@ class Collector:
         lane: int,
         *,
         other: tuple[int, int] | None = None,
+        other_actor: Actor | None = None,
         address: int | None = None,
         count: int = 1,
     ) -> None:
         """Record a fault; ``other`` is (site, lane) of the other side.
+
+        That side is ``other_actor`` where it did not run together with this one.
 
         Raises:
             StopEmulation: the limit of distinct findings is reached.
@@ -131,7 +134,7 @@ class Collector:
             look.place(site),
             look.actor(lane),
             None if other is None else look.place(other[0]),
-            None if other is None else look.actor(other[1]),
+            look.actor(other[1]) if other is not None and other_actor is None else other_actor,
             address,
             count,
         )

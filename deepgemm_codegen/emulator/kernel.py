@@ -15,6 +15,7 @@ from deepgemm_codegen.emulator.ending import finish
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
 from deepgemm_codegen.emulator.generations import arithmetic as find_arithmetic
+from deepgemm_codegen.emulator.globalraces import GlobalRaces
 from deepgemm_codegen.emulator.instructions.approximate import Tolerance, tolerance
 from deepgemm_codegen.emulator.machine import Machine
 from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
@@ -64,7 +65,8 @@ class Checks:
     """What is checked. Bounds, alignment, barriers and deadlock always are.
 
     Attributes:
-        races: races, uninitialised reads and bytes in flight in shared memory.
+        races: races in shared and global memory; uninitialised reads and bytes in flight in
+            shared memory.
         costs: bank conflicts and global sectors by instruction, in the report's statistics.
         step_limit: basic blocks after which a batch of thread blocks counts as endless.
         lanes: threads to run at once; more blocks are batched up to it.
@@ -239,10 +241,13 @@ class _Session:
         self.image, self.maps = pack(kernel.program, launch.params, self.memory)
         self.cluster: Dim3 = (1, 1, 1)
         self.costs = CostListener() if checks.costs else None
+        self.races = GlobalRaces(collector) if checks.races else None
         self.done = self.instructions = 0
         self.counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
         if self.costs is not None:
             self.memory.listeners.append(self.costs)
+        if self.races is not None:
+            self.memory.watchers.append(self.races)
         size = kernel.program.static_shared
         if any(s.space == "shared" and not s.size for s in kernel.program.symbols.values()):
             size = kernel.program.dynamic_base
@@ -251,19 +256,25 @@ class _Session:
     def batch(self, blocks: list[Dim3]) -> None:
         """Run some blocks together."""
         context = self.kernel.context(len(blocks), self.launch.block, self.cluster)
-        self.collector.lookup = _Lookup(self.kernel, blocks, context.threads)
+        lookup = _Lookup(self.kernel, blocks, context.threads)
+        self.collector.lookup = lookup
         shared = SharedMemory(self.shared_bytes, len(blocks), context.threads, self.collector)
         context.collector = self.collector
         context.memory = self.memory
         context.parameters = self.image
         context.tensor_maps = self.maps
         context.shared = shared
-        if self.checks.races:
+        if self.races is not None:
             translation = self.kernel.translation
-            listener = OrderListener if translation.asynchronous else RaceListener
-            shared.listeners.append(
-                listener(shared, translation.cell, len(blocks), context.threads, self.collector)
-            )
+            size = (len(blocks), context.threads, self.collector)
+            if translation.asynchronous:
+                order = OrderListener(shared, translation.cell, *size)
+                shared.listeners.append(order)
+                self.races.begin(order, lookup, order.clocks, order.locations)
+            else:
+                plain = RaceListener(shared, translation.cell, *size)
+                shared.listeners.append(plain)
+                self.races.begin(plain, lookup)
         if self.costs is not None:
             shared.listeners.append(self.costs)
         context.special["s_dynamic_smem_size"][...] = self.launch.shared_bytes

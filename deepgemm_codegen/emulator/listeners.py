@@ -6,7 +6,7 @@ access of each lane, so that a check is a handful of numpy calls for a whole bat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,8 @@ __all__ = [
     "Order",
     "Region",
     "Strong",
+    "Touch",
+    "Watcher",
     "make_ids",
     "split_id",
 ]
@@ -87,6 +89,47 @@ class Strong(NamedTuple):
     order: Order
     reads: bool
     writes: bool
+
+
+class Touch(NamedTuple):
+    """Accesses to one writable buffer in global memory, all in bounds and aligned.
+
+    Attributes:
+        buffer: its number in the launch.
+        name, nbytes: of the buffer.
+        offsets: int64, shape (n,): bytes from its start.
+        address: of its start.
+        width: bytes of each access.
+        ids: int64, shape (n,): who and which instruction.
+        strong: whether they are atomic, or of their kind.
+        group: of a bulk store, the thread's group that it belongs to; 0 for all else.
+    """
+
+    buffer: int
+    name: str
+    nbytes: int
+    offsets: Array
+    address: int
+    width: int
+    ids: Array
+    strong: bool = False
+    group: int = 0
+
+
+class Watcher(Protocol):
+    """Judges the accesses to writable buffers, and those alone."""
+
+    def read(self, touch: Touch) -> None:
+        """A buffer is read."""
+        ...
+
+    def write(self, touch: Touch) -> None:
+        """A buffer is written, atomically where ``touch.strong``."""
+        ...
+
+    def settle(self, lane: int, group: int) -> None:
+        """A thread waited until its bulk stores of groups up to this one had written."""
+        ...
 
 
 class Region(NamedTuple):

@@ -20,6 +20,8 @@ import numpy as np
 from deepgemm_codegen.emulator.clocks import Snapshot, merge
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.emulator.listeners import Order, Strong
 
 __all__ = ["Clockwork", "Locations"]
@@ -76,10 +78,14 @@ class Locations:
         clocks: of the race checker.
         threads: of a block.
         alone: whether blocks never meet, so that every scope ends at the block.
+
+    Attributes:
+        earlier: gives what was left at a global address before this batch; None for nothing.
     """
 
     def __init__(self, clocks: Clockwork, threads: int, *, alone: bool = False) -> None:
         self.clocks, self.threads, self.alone = clocks, threads, alone
+        self.earlier: Callable[[int], Snapshot | None] | None = None
         self.places: dict[tuple[str, int], _Place] = {}
         # By lane: its last fence within the block and beyond; what it read since, likewise.
         self.fences: tuple[dict[int, _Fence], dict[int, _Fence]] = ({}, {})
@@ -104,7 +110,7 @@ class Locations:
     def access(self, what: Strong) -> None:
         """Threads access locations, one after the other."""
         order = what.order
-        if not (order.acquire or order.release or self.places):
+        if not (order.acquire or order.release or self.places or self.earlier):
             fenced = self.fences[0]
             if not what.writes or not fenced or fenced.keys().isdisjoint(what.lanes.tolist()):
                 return
@@ -112,6 +118,8 @@ class Locations:
         for place, lane in zip(what.places.tolist(), what.lanes.tolist(), strict=True):
             key = (what.space, place)
             entry = self.places.get(key)
+            if entry is None and self.earlier is not None and what.space == "global":
+                entry = self.places[key] = _Place(wide=self.earlier(place))
             if what.reads and entry is not None:
                 self._learn(entry, lane, acquire=order.acquire, wide=wide)
             if what.writes:

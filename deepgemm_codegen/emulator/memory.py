@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from deepgemm_codegen.emulator.faults import LaunchError
-from deepgemm_codegen.emulator.listeners import Access, split_id
+from deepgemm_codegen.emulator.listeners import Access, Touch, split_id
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
-    from deepgemm_codegen.emulator.listeners import Listener
+    from deepgemm_codegen.emulator.listeners import Listener, Watcher
 
 __all__ = ["RAW", "GlobalBuffer", "GlobalMemory", "LazyArray", "Pointer"]
 
@@ -99,6 +99,7 @@ class _Placed:
 
     def __init__(self, buffer: GlobalBuffer, index: int) -> None:
         self.buffer = buffer
+        self.index = index
         self.base = ((index + 1) << _SPACING_BITS) + _LOW + buffer.misalign
         self.nbytes = buffer.nbytes
         self.lazy: LazyArray | None = None
@@ -132,6 +133,13 @@ class _Placed:
         single = self.bytes.take(offsets[:, None] + np.arange(width))
         return single.reshape(-1).view(RAW[width])
 
+    def touch(
+        self, offsets: Array, width: int, ids: Array, *, strong: bool = False, group: int = 0
+    ) -> Touch:
+        """Accesses at byte offsets, all inside, for a watcher."""
+        name, nbytes = self.buffer.name, self.nbytes
+        return Touch(self.index, name, nbytes, offsets, self.base, width, ids, strong, group)
+
     def write(self, offsets: Array, width: int, values: Array) -> None:
         """Raw words to byte offsets, all inside."""
         view = self.views.get(width)
@@ -143,12 +151,18 @@ class _Placed:
 
 
 class GlobalMemory:
-    """All buffers of a launch, with bounds, alignment and poison checks."""
+    """All buffers of a launch, with bounds, alignment and poison checks.
+
+    Attributes:
+        listeners: are told of every access.
+        watchers: are told of the good accesses to writable buffers.
+    """
 
     def __init__(self, collector: Collector) -> None:
         self.collector = collector
         self.placed: list[_Placed] = []
         self.listeners: list[Listener] = []
+        self.watchers: list[Watcher] = []
         self._index: dict[int, int] = {}
 
     def address(self, pointer: Pointer) -> int:
@@ -161,39 +175,63 @@ class GlobalMemory:
             self.placed.append(_Placed(pointer.buffer, index))
         return self.placed[index].base + pointer.offset
 
-    def load(self, address: Array, width: int, ids: Array) -> Array:
+    def load(
+        self, address: Array, width: int, ids: Array, *, strong: bool = False, atomic: bool = False
+    ) -> Array:
         """Raw words at addresses.
 
         Args:
             address: uint64, shape (n,).
             width: bytes of an access.
             ids: int64, shape (n,): lane and instruction of each access, for findings.
+            strong: whether they are strong accesses, which do not race with each other.
+            atomic: whether they are the read of an atomic operation, whose write says it all.
 
         Returns:
             Shape (n,), of the raw type of that width; 0xff bytes where the access is at fault.
         """
         if address.size == 0:
             return np.zeros(0, RAW[width])
-        for listener in self.listeners:
+        for listener in () if atomic else self.listeners:
             listener.global_access(Access(address.view(np.int64), width, ids))
         here = self._single(address, width)
         if here is not None:
-            placed, offsets = here
-            values = placed.read(offsets, width)
-            if placed.buffer.unwritten is not None:
-                self._poison(placed, offsets, width, ids)
-            return values
+            return self._read(*here, width, ids, strong=strong, atomic=atomic)
         values = np.zeros(address.size, RAW[width])
         raw = values.view(np.uint8).reshape(-1, width)
         raw[...] = 0xFF
         for placed, where, offsets in self._split(address, width, ids, "read"):
-            values[where] = placed.read(offsets, width)
-            if placed.buffer.unwritten is not None:
-                self._poison(placed, offsets, width, ids[where])
+            values[where] = self._read(
+                placed, offsets, width, ids[where], strong=strong, atomic=atomic
+            )
         return values
 
-    def store(self, address: Array, width: int, values: Array, ids: Array) -> None:
-        """Write raw words to addresses; an access at fault is dropped."""
+    def _read(
+        self, placed: _Placed, offsets: Array, width: int, ids: Array, *, strong: bool, atomic: bool
+    ) -> Array:
+        """Raw words of one buffer, all inside."""
+        values = placed.read(offsets, width)
+        if placed.buffer.writable and not atomic:
+            for watcher in self.watchers:
+                watcher.read(placed.touch(offsets, width, ids, strong=strong))
+        if placed.buffer.unwritten is not None:
+            self._poison(placed, offsets, width, ids)
+        return values
+
+    def store(
+        self,
+        address: Array,
+        width: int,
+        values: Array,
+        ids: Array,
+        *,
+        strong: bool = False,
+        group: int = 0,
+    ) -> None:
+        """Write raw words (``values``) to addresses; an access at fault is dropped.
+
+        ``group`` is that of a bulk store's thread; see `load` for the others.
+        """
         if address.size == 0:
             return
         for listener in self.listeners:
@@ -214,6 +252,8 @@ class GlobalMemory:
                     offsets.size,
                 )
                 continue
+            for watcher in self.watchers:
+                watcher.write(placed.touch(offsets, width, ids[where], strong=strong, group=group))
             placed.write(offsets, width, values[where])
             if placed.buffer.unwritten is not None:
                 placed.buffer.unwritten[offsets[:, None] + np.arange(width)] = False

@@ -318,6 +318,18 @@ class OrderListener(Listener):
         if snapshot is not None:
             self.clocks.acquire(lanes, snapshot)
 
+    # -- order, for races in global memory --
+
+    @property
+    def now(self) -> int:
+        """See `globalraces.Order`."""
+        return self.clocks.now
+
+    def ordered(self, lanes: Array, others: Array, times: Array) -> Array:
+        """See `globalraces.Order`."""
+        result: Array = self.clocks.known[lanes, others] >= times
+        return result
+
     # -- the end --
 
     def finish(self) -> None:

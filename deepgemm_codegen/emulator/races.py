@@ -221,6 +221,20 @@ class RaceListener(Listener):
         """Each group's members know what any of them knew, and each other up to now."""
         self.clocks.meet(lanes)
 
+    # -- order, for races in global memory --
+
+    @property
+    def now(self) -> int:
+        """See `globalraces.Order`."""
+        return self.clocks.now
+
+    def ordered(self, lanes: Array, others: Array, times: Array) -> Array:
+        """See `globalraces.Order`; blocks know nothing of each other."""
+        block = lanes // self.threads
+        known = self.clocks.ordered(times, lanes, others)
+        result: Array = known & (block == others // self.threads)
+        return result
+
     # -- inside --
 
     def _cells(self, access: Access) -> tuple[Array, Array, int]:

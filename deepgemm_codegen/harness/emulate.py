@@ -104,34 +104,64 @@ class EmulatorDevice:
         if problem.grid == 0 or blocks == ():
             return Outcome(d, background)
         d_buffer = _place(target, d, writable=True)
-        params: list[Any] = []
-        for parameter in plan.kernel_parameters:
-            if parameter.role == "map":
-                params.append(_tensor_map(problem, inputs, parameter.name, d_buffer))
-            elif not parameter.pointer:
-                params.append(problem.scalar(parameter))
-            elif parameter.written or (parameter.role == "c" and in_place):
-                params.append(d_buffer)
-            elif parameter.name not in inputs.values:
-                params.append(0)
-            else:
-                params.append(_operand(problem, inputs, parameter.name))
-        grid = problem.grid
-        if blocks is None and isinstance(plan.schedule, Persistent):
-            # Two blocks (or clusters) for all tiles: what they carry from tile to tile is judged.
-            grid = min(grid, 2 * plan.m.cluster * plan.n.cluster)
-        launch = Launch(
-            grid=(grid, 1, 1),
-            block=(plan.body.threads, 1, 1),
-            shared_bytes=plan.body.shared_bytes,
-            params=params,
-        )
-        chosen = None if blocks is None else [(block, 0, 0) for block in blocks]
-        report = run(
-            self._kernel, launch, blocks=chosen, checks=self._checks, max_findings=MOST_FINDINGS
-        )
-        faults = tuple(str(finding) for finding in report.findings)
-        return Outcome(d, background, faults, complete=len(faults) < MOST_FINDINGS)
+        params = _params(problem, inputs, d_buffer, in_place=in_place)
+        faults: list[str] = []
+        for grid, chosen in _launches(problem, blocks):
+            launch = Launch(
+                grid=(grid, 1, 1),
+                block=(plan.body.threads, 1, 1),
+                shared_bytes=plan.body.shared_bytes,
+                params=params,
+            )
+            some = None if chosen is None else [(block, 0, 0) for block in chosen]
+            most = MOST_FINDINGS - len(faults)
+            report = run(self._kernel, launch, some, self._checks, max_findings=most)
+            faults.extend(str(finding) for finding in report.findings)
+            if len(faults) == MOST_FINDINGS:
+                break
+        return Outcome(d, background, tuple(faults), complete=len(faults) < MOST_FINDINGS)
+
+
+def _launches(
+    problem: Problem, blocks: tuple[int, ...] | None
+) -> list[tuple[int, tuple[int, ...] | None]]:
+    """Grids to launch, and the blocks of each that run (None: all).
+
+    A persistent block computes the tiles that lie a grid apart, and what it carries from one to
+    the next must be judged. So a whole problem runs on two blocks (or clusters); of some of its
+    tiles, the first and the last go to one block, by a grid that is one tile short.
+    """
+    plan, grid = problem.plan, problem.grid
+    if not isinstance(plan.schedule, Persistent):
+        return [(grid, blocks)]
+    cluster = plan.m.cluster * plan.n.cluster
+    if blocks is None:
+        return [(min(grid, 2 * cluster), None)]
+    first, last = range(cluster), range(grid - cluster, grid)
+    if grid == cluster or not {*first, *last} <= set(blocks):
+        return [(grid, blocks)]
+    rest = tuple(block for block in blocks if block not in first and block not in last)
+    both = [(grid - cluster, tuple(first))]
+    return [*both, (grid, rest)] if rest else [*both]
+
+
+def _params(
+    problem: Problem, inputs: Inputs, d_buffer: GlobalBuffer, *, in_place: bool
+) -> list[Any]:
+    """The kernel's arguments in order."""
+    params: list[Any] = []
+    for parameter in problem.plan.kernel_parameters:
+        if parameter.role == "map":
+            params.append(_tensor_map(problem, inputs, parameter.name, d_buffer))
+        elif not parameter.pointer:
+            params.append(problem.scalar(parameter))
+        elif parameter.written or (parameter.role == "c" and in_place):
+            params.append(d_buffer)
+        elif parameter.name not in inputs.values:
+            params.append(0)
+        else:
+            params.append(_operand(problem, inputs, parameter.name))
+    return params
 
 
 def _tensor_map(problem: Problem, inputs: Inputs, name: str, d_buffer: GlobalBuffer) -> TensorMap:

@@ -117,6 +117,8 @@ def judge(
             count = block_budget(problem, case.share, effort)
             inside = case.check == "random"
             blocks = choose_blocks(problem, count, seed + number, corners=not inside)
+            if len(blocks) == problem.grid:
+                blocks = None
         try:
             results.append(judge_case(device, case, blocks))
         except LaunchFailedError as error:

@@ -105,6 +105,7 @@ def test_a_write_into_a_guard_band_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_much_shared_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # P15 of the known faults.
     cupy, plan, _ = fake(monkeypatch, "m=64 n=64 k=64", MmaSyncChoice(64, 64, 64, 2, 2, 4, 1, 8))
     assert plan.body.shared_bytes == 65536
     GpuDevice(plan, b"cubin", "sm_80")

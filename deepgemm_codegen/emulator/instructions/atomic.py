@@ -21,6 +21,7 @@ from deepgemm_codegen.emulator.instructions.order import (
     SCOPES,
     STRONG,
     order_of,
+    orders_blocks,
     synchronise,
 )
 from deepgemm_codegen.emulator.listeners import LANE_MASK, Order, make_ids
@@ -86,12 +87,16 @@ def _shared_width(ins: Instruction) -> int:
     return 0 if "global" in ins.opcode else int(code_of(ins.opcode[-1])[1:]) // 8
 
 
-@semantics("atom", effects=MEMORY, shared_width=_shared_width, polls=True)
+@semantics(
+    "atom", effects=MEMORY, shared_width=_shared_width, polls=True, asynchronous=orders_blocks
+)
 def _atom(emitter: Emitter, ins: Instruction) -> None:
     _emit(emitter, ins, ins.operands[0], ins.operands[1:])
 
 
-@semantics("red", destinations=0, effects=MEMORY, shared_width=_shared_width)
+@semantics(
+    "red", destinations=0, effects=MEMORY, shared_width=_shared_width, asynchronous=orders_blocks
+)
 def _red(emitter: Emitter, ins: Instruction) -> None:
     _emit(emitter, ins, None, ins.operands)
 
@@ -228,9 +233,10 @@ def _global(
     width = site.dtype.itemsize
     for now in _rounds(where):
         at = where[now].view(np.uint64)
-        old = context.memory.load(at, width, ids[now]).view(site.dtype)
+        old = context.memory.load(at, width, ids[now], atomic=True).view(site.dtype)
         new = _combine(context, site, old, values[0][now], values[1][now])
-        context.memory.store(at, width, np.ascontiguousarray(new).view(RAW[width]), ids[now])
+        words = np.ascontiguousarray(new).view(RAW[width])
+        context.memory.store(at, width, words, ids[now], strong=True)
         if result is not None:
             result[now] = old
     synchronise(context, where, ids, site.order, reads=True, writes=True)

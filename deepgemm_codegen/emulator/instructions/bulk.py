@@ -127,11 +127,11 @@ def _commit(emitter: Emitter, _ins: Instruction) -> None:
     "cp.async.bulk.wait_group", destinations=0, effects=EFFECTS, asynchronous=True, operands=1
 )
 def _wait(emitter: Emitter, ins: Instruction) -> None:
-    """Stores have written global memory at once here, so ``.read`` waits for no less."""
+    """``.read`` waits until shared memory may be overwritten; without it the bytes are written."""
     count = ins.operands[0]
     if ins.opcode[4:] not in ((), ("read",)) or not isinstance(count, nodes.Immediate):
         raise emitter.fail(ins, "unsupported modifier")
-    emitter.line(f"bulk_wait({int(count.text, 0)}, {emitter.mask})")
+    emitter.line(f"bulk_wait({int(count.text, 0)}, {not ins.opcode[4:]}, {emitter.mask})")
 
 
 # -- at run time --
@@ -312,7 +312,7 @@ def bulk_store(
         if box.address.size:
             ids = np.full(box.address.size, (copy.number << SITE_SHIFT) + lane, np.int64)
             values = words.view(RAW[box.width])[box.inside]
-            context.memory.store(box.address, box.width, values, ids)
+            context.memory.store(box.address, box.width, values, ids, group=time)
 
 
 @runtime
@@ -323,7 +323,9 @@ def bulk_commit(context: Context, mask: Array | None) -> None:
 
 
 @runtime
-def bulk_wait(context: Context, allowed: int, mask: Array | None) -> None:
-    """Wait for all but the newest ``allowed`` groups."""
+def bulk_wait(context: Context, allowed: int, written: bool, mask: Array | None) -> None:
+    """Wait for all but the newest ``allowed`` groups, ``written`` or only read."""
     for lane in _lanes(context, mask):
-        context.state.settle_bulk(lane, allowed, context.shared)
+        done = context.state.settle_bulk(lane, allowed, context.shared)
+        for watcher in context.memory.watchers if written else ():
+            watcher.settle(lane, done)

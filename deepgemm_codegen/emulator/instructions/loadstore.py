@@ -17,6 +17,7 @@ from deepgemm_codegen.emulator.instructions.order import (
     SCOPES,
     STRONG,
     order_of,
+    orders_blocks,
     synchronise,
 )
 from deepgemm_codegen.emulator.memory import RAW
@@ -161,6 +162,7 @@ def _emit_stores(emitter: Emitter, stores: list[Instruction]) -> None:
     emit_batch=_emit_loads,
     shared_width=_shared_width,
     polls=lambda ins: not STRONG.isdisjoint(ins.opcode),
+    asynchronous=orders_blocks,
 )
 def _ld(emitter: Emitter, ins: Instruction) -> None:
     space, count, width, order = _check(emitter, ins)
@@ -192,6 +194,7 @@ def _ld(emitter: Emitter, ins: Instruction) -> None:
     order=3,
     ordered=True,
     shared_width=_shared_width,
+    asynchronous=orders_blocks,
 )
 def _st(emitter: Emitter, ins: Instruction) -> None:
     space, count, width, order = _check(emitter, ins)
@@ -265,7 +268,8 @@ def load_global(
     step = min(len(outs), 16 // site.width)
     for i in range(0, len(outs), step):
         at = (where + i * site.width).view(np.uint64)
-        values = context.memory.load(at, site.width * step, ids)
+        strong = site.order is not None
+        values = context.memory.load(at, site.width * step, ids, strong=strong)
         if site.order is not None:
             synchronise(context, at.view(np.int64), ids, site.order, reads=True, writes=False)
         _deliver(values, site, outs[i : i + step], lanes)
@@ -283,7 +287,8 @@ def store_global(
         values = _gather(sources[i : i + step], site.width, lanes)
         if site.order is not None:
             synchronise(context, at.view(np.int64), ids, site.order, reads=False, writes=True)
-        context.memory.store(at, site.width * step, values, ids)
+        strong = site.order is not None
+        context.memory.store(at, site.width * step, values, ids, strong=strong)
 
 
 @runtime

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
 
-__all__ = ["MEMORY", "SCOPES", "STRONG", "order_of", "synchronise"]
+__all__ = ["MEMORY", "SCOPES", "STRONG", "order_of", "orders_blocks", "synchronise"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,6 +51,14 @@ def order_of(
     return Order(order.startswith("acq"), order in ("release", "acq_rel"), wide=scopes != {"cta"})
 
 
+def orders_blocks(ins: Instruction) -> bool:
+    """Whether an access or a fence may order threads of different blocks."""
+    words = set(ins.opcode)
+    if words & {"acquire", "release", "acq_rel", "sc"} or ins.opcode[0] in ("fence", "membar"):
+        return "cta" not in words
+    return False
+
+
 def synchronise(
     context: Context, places: Array, ids: Array, order: Order, *, reads: bool, writes: bool
 ) -> None:
@@ -62,7 +70,7 @@ def synchronise(
         listener.synchronise(what)
 
 
-@semantics("membar", destinations=0, effects=MEMORY, operands=0)
+@semantics("membar", destinations=0, effects=MEMORY, operands=0, asynchronous=orders_blocks)
 def _membar(emitter: Emitter, ins: Instruction) -> None:
     if ins.opcode[1:] not in (("cta",), ("gl",), ("sys",)):
         raise emitter.fail(ins, "cta, gl or sys was expected")
@@ -70,7 +78,7 @@ def _membar(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"fence_memory({order}, {emitter.mask})")
 
 
-@semantics("fence", destinations=0, effects=MEMORY, operands=0)
+@semantics("fence", destinations=0, effects=MEMORY, operands=0, asynchronous=orders_blocks)
 def _fence(emitter: Emitter, ins: Instruction) -> None:
     """``sc`` and ``acq_rel`` are one thing here: strong accesses take effect one by one."""
     words = ins.opcode[1:]
