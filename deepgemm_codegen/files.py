@@ -132,8 +132,14 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _replace(target: str, data: bytes, mode: int | None) -> None:
-    """Writes a temporary file in the target's folder and renames it over the target."""
+    """Writes a temporary file in the target's folder and renames it over the target.
+
+    Where nothing is there yet, a nameless file gets the target's name at once: then a kill leaves
+    no temporary file either.
+    """
     folder, base = os.path.split(target)
+    if mode is None and _write_nameless(folder, target, data, mode):
+        return
     temporary = os.path.join(  # noqa: PTH118
         folder, f".{base[:32]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     )
@@ -152,7 +158,7 @@ def _replace(target: str, data: bytes, mode: int | None) -> None:
         raise
 
 
-def _write_nameless(folder: str, temporary: str, data: bytes, mode: int | None) -> bool:
+def _write_nameless(folder: str, name: str, data: bytes, mode: int | None) -> bool:
     """Writes a file that gets its name when it is complete; tells whether the system can.
 
     Only Linux can, on most file systems. There even a kill in the middle leaves nothing behind.
@@ -172,9 +178,9 @@ def _write_nameless(folder: str, temporary: str, data: bytes, mode: int | None) 
             _fill(descriptor, data, mode)
             try:
                 # With a folder given, Python calls linkat(AT_SYMLINK_FOLLOW), which can do this.
-                os.link(str(descriptor), temporary, src_dir_fd=descriptors, follow_symlinks=True)
+                os.link(str(descriptor), name, src_dir_fd=descriptors, follow_symlinks=True)
             except OSError:
-                return False  # a sandbox with another idea of /proc
+                return False  # a sandbox with another idea of /proc, or the name is taken
         finally:
             os.close(descriptor)
     finally:

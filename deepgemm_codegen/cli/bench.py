@@ -17,12 +17,14 @@ from deepgemm_codegen.cli.flags import (
     spec_flags,
     take_console,
 )
+from deepgemm_codegen.cli.progress import Progress
 from deepgemm_codegen.cli.request import requests_for, take_flags
-from deepgemm_codegen.cli.streams import Progress, deliver, print_data
+from deepgemm_codegen.cli.streams import deliver, print_data
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
+from deepgemm_codegen.parallel import in_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from deepgemm_codegen.cli.request import Request
     from deepgemm_codegen.cli.streams import Console
@@ -146,27 +148,11 @@ def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Ro
     """
     tasks = [(str(request.spec), request.where, here) for request in requests]
     made: list[Entry | Row] = []
-    for result in _mapped(_build, tasks, jobs):
+    for result in in_processes(_build, tasks, jobs):
         if isinstance(result, EnvironmentLackError):
             raise result  # the next kernel would lack the same
         made.append(result)
     return made
-
-
-def _mapped(work: Callable[[Any], Any], tasks: Sequence[Any], jobs: int) -> list[Any]:
-    """``map`` by processes, where there is more than one task."""
-    if jobs <= 1 or len(tasks) <= 1:
-        return [work(task) for task in tasks]
-    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor  # noqa: PLC0415
-    from multiprocessing import get_context  # noqa: PLC0415
-
-    # A fork would copy the GPU's context, which cannot be used twice.
-    context = get_context("spawn")
-    try:
-        with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
-            return list(pool.map(work, tasks))
-    except BrokenExecutor as error:
-        raise EnvironmentLackError("a worker process died; try again with --jobs=1") from error
 
 
 def _build(task: tuple[str, str, str]) -> Entry | Row | EnvironmentLackError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,15 @@ from deepgemm_codegen.cli.flags import (
     spec_flags,
     take_console,
 )
+from deepgemm_codegen.cli.progress import Progress
 from deepgemm_codegen.cli.request import environment_settings, requests_of, take_flags
-from deepgemm_codegen.cli.streams import Progress, print_data
+from deepgemm_codegen.cli.streams import print_data
+from deepgemm_codegen.cli.tables import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from deepgemm_codegen.batch_report import BatchReport, Outcome
+    from deepgemm_codegen.batch import BatchReport, Outcome
     from deepgemm_codegen.cli.request import Setting
     from deepgemm_codegen.cli.streams import Console
 
@@ -33,6 +36,8 @@ __all__ = ["COMMAND"]
 
 _FORMAT = "1.0"
 _MOST_JOBS = 256
+_SHOWN_DIFFS = 5
+"""Changed files that a check shows in full unless it is told otherwise."""
 
 
 def _generate(
@@ -40,10 +45,10 @@ def _generate(
     files: tuple[str, ...],
     out: str,
     check: bool,
-    diff: bool,
-    prune: bool,
+    diff: bool | None,
+    clean: bool,
     fail_fast: bool,
-    jobs: int,
+    jobs: int | None,
     as_json: bool,
     **values: Any,
 ) -> int:
@@ -58,19 +63,26 @@ def _generate(
         [replace(entry, spec=request.spec) for entry, request in asked],
         out,
         check=check,
-        diff=diff,
+        diffs=_diffs(diff, check=check),
         jobs=jobs,
         keep_going=not fail_fast,
-        prune=prune,
+        clean=clean,
         progress=_teller(progress, console, quiet=as_json, check=check),
     )
     progress.done()
-    report = replace(report, fix=_fix(report, flags, settings))
+    report = replace(report, fix=_fix(report, files, out, flags, settings))
     if as_json:
         print_data(_report_json(report))
     else:
-        _tell_end(report, console)
+        _tell_end(report, console, cut=diff is None)
     return report.exit_code
+
+
+def _diffs(wanted: bool | None, *, check: bool) -> int:
+    """How many changed files are shown in full."""
+    if wanted is None:
+        return _SHOWN_DIFFS if check else 0
+    return sys.maxsize if wanted else 0
 
 
 def _teller(
@@ -94,22 +106,45 @@ def _teller(
     return tell
 
 
-def _tell_end(report: BatchReport, console: Console) -> None:
-    lines = str(report).splitlines()
-    counts = next(line for line in reversed(lines) if not line.startswith("to bring"))
+def _tell_end(report: BatchReport, console: Console, *, cut: bool) -> None:
+    """The table of what came of each file's kernels, the counts, and what mends the folder."""
+    changed = len(report.named("changed"))
+    if report.check and cut and changed > _SHOWN_DIFFS:
+        console.note(f"{changed - _SHOWN_DIFFS} more changed files; --diff shows them all")
     if report.check or console.level >= 0:
-        print_data(f"{counts}\n")
+        print_data(_summary(report) + f"{report.counts}\n")
     if report.drift and report.fix:
         console.problem(f"to bring the folder up to date: {report.fix}")
 
 
-def _fix(report: BatchReport, flags: Mapping[str, str], settings: Mapping[str, Setting]) -> str:
-    """The command that mends the folder, with the flags and environment of this one."""
-    if not report.fix:
+def _summary(report: BatchReport) -> str:
+    """A row a kernel file, a column a status; empty where one file asks for all."""
+    from deepgemm_codegen.batch.report import STATUSES  # noqa: PLC0415  imports the whole room
+
+    files = {outcome.source for outcome in report.outcomes if outcome.source}
+    if len(files) < 2:
         return ""
-    before = (setting.variable for name, setting in settings.items() if name not in flags)
-    after = (f"{flag_of(name)}={value}" for name, value in flags.items())
-    return " ".join((*map(shlex.quote, before), report.fix, *map(shlex.quote, after)))
+    statuses = [status for status in STATUSES if report.named(status)]
+    rows = [["kernel file", *statuses]]
+    for file in sorted(files):
+        found = [outcome.status for outcome in report.outcomes if outcome.source == file]
+        rows.append([file, *(str(found.count(status) or "") for status in statuses)])
+    return aligned(rows, numbers=1) + "\n"
+
+
+def _fix(
+    report: BatchReport,
+    files: Sequence[str],
+    out: str,
+    flags: Mapping[str, str],
+    settings: Mapping[str, Setting],
+) -> str:
+    """The command that mends the folder, with the flags and environment of this one."""
+    words = [setting.variable for name, setting in settings.items() if name not in flags]
+    words += ["deepgemm_codegen", "generate", *files, "--out", out]
+    words += ["--clean"] if report.cleanable else []
+    words += [f"{flag_of(name)}={value}" for name, value in flags.items()]
+    return shlex.join(words)
 
 
 def _report_json(report: BatchReport) -> str:
@@ -142,7 +177,7 @@ _OPTIONS: list[click.Parameter] = [
         ["-o", "--out", "out"],
         required=True,
         metavar="FOLDER",
-        help="where the .cu files and manifest.json go",
+        help="where the .cu files, dispatch.h and manifest.json go",
         section="Output",
     ),
     SectionedOption(
@@ -152,12 +187,17 @@ _OPTIONS: list[click.Parameter] = [
         section="Output",
     ),
     SectionedOption(
-        ["--diff"], is_flag=True, help="show how each changed kernel differs", section="Output"
+        ["--diff/--no-diff"],
+        default=None,
+        help="show how each changed file differs, or no difference at all"
+        f"  [default: the first {_SHOWN_DIFFS} with --check]",
+        section="Output",
     ),
     SectionedOption(
-        ["--prune"],
+        ["--clean"],
         is_flag=True,
-        help="delete kernels that the files no longer ask for",
+        help="delete kernels that the manifest lists and the files no longer ask for; edited ones"
+        " stay",
         section="Output",
     ),
     SectionedOption(
@@ -169,10 +209,8 @@ _OPTIONS: list[click.Parameter] = [
     SectionedOption(
         ["--jobs"],
         type=click.IntRange(1, _MOST_JOBS),
-        default=1,
-        show_default=False,
         metavar="NUMBER",
-        help="processes to work with  [default: 1]",
+        help="processes to work with  [default: what serves best]",
         section="Output",
     ),
     SectionedOption(
@@ -184,10 +222,12 @@ COMMAND = Command(
     "generate",
     params=[*_OPTIONS, *spec_flags(), *level_flags()],
     callback=_generate,
-    help="Writes every kernel that FILES ask for, and a manifest, into a folder. Flags below"
-    " Output apply to every kernel and beat the files.",
+    help="Writes every kernel that FILES ask for, a selector and a manifest into a folder. A"
+    " folder among FILES stands for the kernel files below it. Flags below Output apply to every"
+    " kernel and beat the files.",
     examples=(
-        "deepgemm_codegen generate configs/kernels/*.yaml -o generated",
-        "deepgemm_codegen generate configs/kernels/*.yaml -o generated --check --diff",
+        "deepgemm_codegen generate configs/kernels -o generated",
+        "deepgemm_codegen generate configs/kernels -o generated --clean",
+        "deepgemm_codegen generate configs/kernels -o generated --check",
     ),
 )

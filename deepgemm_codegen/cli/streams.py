@@ -12,7 +12,6 @@ from deepgemm_codegen.errors import EnvironmentLackError, InputError
 
 __all__ = [
     "Console",
-    "Progress",
     "ReaderGoneError",
     "abandon_stdout",
     "deliver",
@@ -120,6 +119,11 @@ class Console:
         if self.level > 0:
             _to_stderr(text)
 
+    @staticmethod
+    def raw(text: str) -> None:
+        """Characters for a terminal, as they are."""
+        _raw(text)
+
 
 def _to_stderr(text: str) -> None:
     """Prints a line with control characters and stray bytes spelled out; never fails."""
@@ -133,37 +137,6 @@ def _spelled(line: str) -> str:
         c if c.isprintable() or c == "\t" else c.encode("unicode_escape", "surrogatepass").decode()
         for c in line
     )
-
-
-class Progress:
-    """A count on stderr that overwrites itself, on a terminal only."""
-
-    def __init__(self, total: int, console: Console) -> None:
-        self._total = total
-        self._count = 0
-        self._next = 0.0
-        self._drawn = False
-        dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
-        terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._shown = terminal and not dumb and console.level >= 0
-
-    def step(self) -> None:
-        """Counts one more; draws ten times a second at most."""
-        self._count += 1
-        if not self._shown:
-            return
-        from time import monotonic  # noqa: PLC0415  only a terminal needs the time
-
-        if monotonic() >= self._next:
-            self._next = monotonic() + 0.1
-            self._drawn = True
-            _raw(f"\r{self._count} of {self._total}")
-
-    def done(self) -> None:
-        """Clears the line, so that a message can stand there."""
-        if self._drawn:
-            self._drawn = False
-            _raw("\r\x1b[K")
 
 
 def _raw(text: str) -> None:

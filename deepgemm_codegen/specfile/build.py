@@ -31,18 +31,18 @@ def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | Non
     Args:
         values: the fields under their YAML names; one without text was refused before.
         mark: the kernel's place, for what no single value is to blame for.
-        sink: takes the problems.
+        sink: takes the problems of the kernel's file; a value has its own.
     """
     texts = {
         _spec_name(name): given.text for name, given in values.items() if given.text is not None
     }
-    marks = {_spec_name(name): given.mark for name, given in values.items()}
+    places = {_spec_name(name): given for name, given in values.items()}
     wrong = [name for name in _REQUIRED if name not in values]
     if wrong:
         names = " and ".join(filter(None, (", ".join(wrong[:-1]), wrong[-1])))
         verb = "is" if len(wrong) == 1 else "are"
         sink.add(mark, f"{names} {verb} missing; give a whole number, dynamic, or dynamic:MAX")
-    wrong.extend(name for name in marks if name not in texts)
+    wrong.extend(name for name in places if name not in texts)
     refused = set(wrong)
     for name in wrong:
         _take_out(texts, name)
@@ -53,7 +53,10 @@ def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | Non
         except InputError as error:
             message = re.sub(r"--(\w+)=(\w+)", r"\1: \2", str(error))
             name = _culprit(message, texts)
-            sink.add(marks.get(name, mark), message)
+            if name in places:
+                places[name].sink.add(places[name].mark, message)
+            else:
+                sink.add(mark, message)
             if name in refused or name not in texts:
                 return None
             refused.add(name)

@@ -19,22 +19,6 @@ def build_schema() -> dict[str, Any]:
     An editor sees keys, kinds and ranges. What needs the spec's own rules (a leading dimension
     that is too small, steps that do not go together) only reading the file tells.
     """
-    fields = {name: _field(name) for name in HELP}
-    groups = {
-        stem: {
-            "description": f"{', '.join(names.values())} in one mapping",
-            "type": "object",
-            "properties": {letter: {"$ref": f"#/$defs/{name}"} for letter, name in names.items()},
-            "additionalProperties": False,
-            "minProperties": 1,
-        }
-        for stem, names in GROUPS.items()
-    }
-    swept = {
-        name: {"type": "array", "items": {"$ref": f"#/$defs/{name}"}, "minItems": 1}
-        for name in HELP
-        if name != NAME
-    }
     references = {name: {"$ref": f"#/$defs/{name}"} for name in (*HELP, *GROUPS, "sweep")}
     without_name = {name: value for name, value in references.items() if name != NAME}
     return {
@@ -42,39 +26,89 @@ def build_schema() -> dict[str, Any]:
         "title": "kernels for deepgemm_codegen",
         "type": "object",
         "properties": {
-            "defaults": {
-                "description": "fields that every kernel has unless it gives its own",
-                "type": "object",
-                "properties": without_name,
-                "additionalProperties": False,
+            "include": {
+                "description": "files whose defaults and sweeps this one builds on",
+                **_one_or_more({"type": "string"}),
             },
-            "kernels": {
-                "description": "the kernels to generate",
-                "type": "array",
-                "minItems": 1,
-                "items": {
-                    "type": "object",
-                    "properties": references,
-                    "additionalProperties": False,
-                    "minProperties": 1,
-                },
-            },
-        },
-        "required": ["kernels"],
-        "additionalProperties": False,
-        "$defs": {
-            **fields,
-            **groups,
-            "step": _step(),
-            "sweep": {
-                "description": "lists of values; every combination is a kernel",
+            "sweeps": {
+                "description": "sweeps with names, for kernels and defaults to use",
                 "type": "object",
-                "properties": swept,
-                "additionalProperties": False,
+                "additionalProperties": {"$ref": "#/$defs/sweep_mapping"},
                 "minProperties": 1,
             },
+            "defaults": {
+                "description": "fields that every kernel has unless it gives its own",
+                **_mapping(without_name),
+            },
+            "kernels": {
+                "description": "the kernels to generate; only a file that others include has none",
+                "type": "array",
+                "minItems": 1,
+                "items": {**_mapping(references), "minProperties": 1},
+            },
+        },
+        "additionalProperties": False,
+        "minProperties": 1,
+        "$defs": {
+            **{name: _field(name) for name in HELP},
+            **{stem: _group(names) for stem, names in GROUPS.items()},
+            "step": _step(),
+            **_sweeps(),
         },
     }
+
+
+def _mapping(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _one_or_more(rule: dict[str, Any]) -> dict[str, Any]:
+    """One value, or a list of such values."""
+    return {"anyOf": [rule, {"type": "array", "items": rule, "minItems": 1}]}
+
+
+def _group(names: dict[str, str]) -> dict[str, Any]:
+    """Fields that are written together."""
+    return {
+        "description": f"{', '.join(names.values())} in one mapping",
+        **_mapping({letter: {"$ref": f"#/$defs/{name}"} for letter, name in names.items()}),
+        "minProperties": 1,
+    }
+
+
+def _sweeps() -> dict[str, Any]:
+    """A sweep: a mapping, the name of one, or a list of both."""
+    fields = [name for name in HELP if name != NAME]
+    lists = {
+        name: {"type": "array", "items": {"$ref": f"#/$defs/{name}"}, "minItems": 1}
+        for name in fields
+    }
+    values = {name: _one_or_more({"$ref": f"#/$defs/{name}"}) for name in fields}
+    values["epilogue"] = {"$ref": "#/$defs/epilogue"}  # a list is one value there
+    together = {**_mapping(lists), "minProperties": 1}
+    combination = {**_mapping(values), "minProperties": 1}
+    keys = {
+        **lists,
+        "zip": {
+            "description": "fields whose lists have one length and go together",
+            **_one_or_more(together),
+        },
+        "exclude": {
+            "description": "combinations to leave out: a value or a list of values a field",
+            "anyOf": [combination, {"type": "array", "items": combination}],
+        },
+    }
+    mapping = {
+        "description": "lists of values; every combination is a kernel",
+        **_mapping(keys),
+        "minProperties": 1,
+    }
+    part = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/sweep_mapping"}]}
+    sweep = {
+        "description": "lists of values, the name of a sweep, or a list of both",
+        **_one_or_more(part),
+    }
+    return {"sweep_mapping": mapping, "sweep": sweep}
 
 
 def _field(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Kernel files from disk: bytes, text, tree, and problems of all files together."""
+"""Kernel files from disk: folders to files, files to specs, problems of all files together."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.specfile.fields import NAME
-from deepgemm_codegen.specfile.nodes import Mark, compose
-from deepgemm_codegen.specfile.problems import Problem, Sink, SpecFileError, split_lines
+from deepgemm_codegen.specfile.include import Library
+from deepgemm_codegen.specfile.problems import Problem, Sink, SpecFileError
+from deepgemm_codegen.specfile.text import load
 from deepgemm_codegen.specfile.tree import FileReader, SpecEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.specfile.nodes import Mark
 
-__all__ = ["MAX_BYTES", "read", "read_all"]
+__all__ = ["read", "read_all"]
 
-MAX_BYTES = 16 * 2**20
-"""Bytes of one file."""
+_ENDINGS = (".yaml", ".yml")
 
 
 def read(path: str | os.PathLike[str]) -> list[SpecEntry]:
@@ -32,7 +33,7 @@ def read(path: str | os.PathLike[str]) -> list[SpecEntry]:
 
 
 def read_all(paths: Iterable[str | os.PathLike[str]]) -> list[SpecEntry]:
-    """The kernels of several files, in order.
+    """The kernels of several files, in order; a folder stands for the kernel files below it.
 
     Raises:
         SpecFileError: every problem of every file; a kernel asked for twice is one, also when
@@ -42,16 +43,17 @@ def read_all(paths: Iterable[str | os.PathLike[str]]) -> list[SpecEntry]:
     sinks: list[Sink] = []
     first: dict[GemmSpec, SpecEntry] = {}
     opened: set[str] = set()
-    for path in paths:
-        name = os.fspath(path)
+    library = Library()
+    for name, given in _files(paths, sinks):
         sink = Sink(name)
         sinks.append(sink)
         real = os.path.abspath(name)  # noqa: PTH100  also of a name with a NUL
         if real in opened:
-            sink.add(None, "the file is given twice; give it once")
+            if given:
+                sink.add(None, "the file is given twice; give it once")
             continue
         opened.add(real)
-        for entry, mark in _read_one(name, sink):
+        for entry, mark in _read_one(name, sink, library, given=given):
             twin = first.setdefault(entry.spec, entry)
             if twin is entry:
                 entries.append(entry)
@@ -64,45 +66,44 @@ def read_all(paths: Iterable[str | os.PathLike[str]]) -> list[SpecEntry]:
             )
     if not sinks:
         raise InputError("no kernel file is given; give at least one")
-    problems: list[Problem] = [problem for sink in sinks for problem in sink.sorted()]
+    problems: list[Problem] = [p for sink in (*sinks, *library.sinks) for p in sink.sorted()]
     if problems:
         raise SpecFileError(problems)
+    if not entries:
+        raise InputError("no file that was found asks for a kernel; there is nothing to generate")
     return entries
 
 
-def _read_one(name: str, sink: Sink) -> list[tuple[SpecEntry, Mark]]:
-    text = _load(name, sink)
-    if text is None:
-        return []
-    sink.text = text
-    root = compose(text, sink)
-    if root is None:
-        if not sink:
-            sink.add(None, "the file is empty; give a list of kernels under 'kernels:'")
-        return []
-    return FileReader(name, sink).read(root)
+def _files(
+    paths: Iterable[str | os.PathLike[str]], sinks: list[Sink]
+) -> Iterator[tuple[str, bool]]:
+    """Every file with whether it was given itself; those of a folder come in order."""
+    for path in paths:
+        name = os.fspath(path)
+        if not os.path.isdir(name):  # noqa: PTH112
+            yield name, True
+            continue
+        found = sorted(_below(name))
+        if not found:
+            sink = Sink(name)
+            sink.add(None, f"the folder holds no kernel file (*{', *'.join(_ENDINGS)})")
+            sinks.append(sink)
+        for file in found:
+            yield file, False
 
 
-def _load(name: str, sink: Sink) -> str | None:
-    """The file's text."""
-    try:
-        with open(name, "rb") as file:  # noqa: PTH123  a str path, and pathlib costs cold time
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        remedy = "; give the files in it, such as FOLDER/*.yaml" if os.path.isdir(name) else ""  # noqa: PTH112
-        sink.add(None, f"cannot be read: {reason}{remedy}")
-        return None
-    if len(data) > MAX_BYTES:
-        sink.add(None, f"larger than {MAX_BYTES // 2**20} MiB; split it into several files")
-        return None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig", "replace")
-        sink.text = data.decode("utf-8-sig", "replace")
-        lines = split_lines(before)
-        mark = Mark(len(lines) - 1, len(lines[-1]), len(lines) - 1, len(lines[-1]) + 1)
-        byte = data[error.start]
-        sink.add(mark, f"byte 0x{byte:02x} is not UTF-8; save the file as UTF-8")
-        return None
+def _below(folder: str) -> Iterator[str]:
+    """Kernel files below a folder, those in folders such as ``.git`` left out."""
+    for at, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for file in files:
+            if file.endswith(_ENDINGS) and not file.startswith("."):
+                yield os.path.join(at, file)  # noqa: PTH118
+
+
+def _read_one(
+    name: str, sink: Sink, library: Library, *, given: bool
+) -> list[tuple[SpecEntry, Mark]]:
+    """The kernels of one file; of a folder's, one that only others include has none."""
+    root = load(name, sink, "give a list of kernels under 'kernels:'")
+    return [] if root is None else FileReader(name, sink, library).read(root, alone=given)

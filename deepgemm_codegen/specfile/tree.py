@@ -1,26 +1,30 @@
-"""The tree of one file to specs: ``defaults``, ``kernels`` and ``sweep``."""
+"""The tree of one file to specs: ``include``, ``sweeps``, ``defaults`` and ``kernels``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import product
-from math import prod
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from deepgemm_codegen.errors import nearest
 from deepgemm_codegen.specfile.build import build
-from deepgemm_codegen.specfile.fields import GROUPS, HELP, HINTS, KERNEL_KEYS, NAME
+from deepgemm_codegen.specfile.fields import KERNEL_KEYS, NAME
+from deepgemm_codegen.specfile.layer import Layer, LayerReader
 from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
-from deepgemm_codegen.specfile.values import Given, convert, describe, shorten, yaml_flavour
+from deepgemm_codegen.specfile.values import describe, shorten, yaml_flavour
 
 if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.specfile.problems import Sink
+    from deepgemm_codegen.specfile.sweep import Exclusion, Sweep
+    from deepgemm_codegen.specfile.values import Given
 
-__all__ = ["MAX_KERNELS", "FileReader", "SpecEntry"]
+__all__ = ["MAX_KERNELS", "SECTIONS", "Base", "FileReader", "Includes", "SpecEntry"]
 
 MAX_KERNELS = 20_000
-"""Kernels of one file, sweeps multiplied out."""
+"""Kernels of one file, sweeps multiplied out and nothing left out of them."""
+
+SECTIONS = ("include", "sweeps", "defaults", "kernels")
+"""Keys of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +53,66 @@ class SpecEntry:
         return f"{self.file}:{self.line}" if self.file else "command line"
 
 
-class Layer:
-    """The fields of ``defaults`` or of one kernel: single values, and axes to sweep."""
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a file builds on: the defaults and the named sweeps of the files that it includes."""
 
-    __slots__ = ("axes", "plain", "sweep_mark")
+    defaults: Layer
+    sweeps: dict[str, Sweep]
 
-    def __init__(self) -> None:
-        self.plain: dict[str, Given] = {}
-        self.axes: dict[str, list[Given]] = {}
-        self.sweep_mark: Mark | None = None
+
+class Includes(Protocol):
+    """Reads the files that ``include`` names."""
+
+    def __call__(self, name: str, mark: Mark, sink: Sink) -> Base | None:
+        """The file that ``name`` means where it stands; None when a problem was added."""
 
 
 class FileReader:
     """Reads the tree of one file."""
 
-    def __init__(self, name: str, sink: Sink) -> None:
+    def __init__(self, name: str, sink: Sink, includes: Includes | None = None) -> None:
         self.name = name
         self.sink = sink
         self.total = 0
+        self._includes = includes
+        self._exclusions: dict[int, Exclusion] = {}  # by identity, those that were asked
+        self._used: set[int] = set()
 
-    def read(self, root: Node) -> list[tuple[SpecEntry, Mark]]:
-        """The file's kernels, each with the mark that problems about it point at."""
+    def read(self, root: Node, *, alone: bool = True) -> list[tuple[SpecEntry, Mark]]:
+        """The file's kernels, each with the mark that problems about it point at.
+
+        Args:
+            root: the file's tree.
+            alone: whether it has to have kernels; a file that others include need not.
+        """
+        sections = self._sections(root)
+        if sections is None:
+            return []
+        base = self.base(sections)
+        if "kernels" not in sections:
+            strange = isinstance(root, Mapping) and len(sections) < len(root.pairs)
+            if not strange and (alone or not sections):
+                self.sink.add(root.mark, "'kernels' is missing; there is nothing to generate")
+            return []
+        return self._kernels(*sections["kernels"], base)
+
+    def read_base(self, root: Node) -> Base | None:
+        """What the file gives to one that includes it; it may have no kernels."""
+        sections = self._sections(root)
+        if sections is None:
+            return None
+        if "kernels" in sections:
+            self.sink.add(
+                sections["kernels"][0].mark,
+                "an included file has no 'kernels'; give both files to the command instead",
+            )
+        base = self.base(sections)
+        sweep = replace(base.defaults.sweep, mark=None)  # it has no place in the includer's file
+        return Base(Layer(base.defaults.plain, sweep), base.sweeps)
+
+    def _sections(self, root: Node) -> dict[str, tuple[Scalar, Node]] | None:
+        """The file's keys with their values; None when the file is of another kind."""
         if not isinstance(root, Mapping):
             if isinstance(root, Scalar) and yaml_flavour(root) == "null":
                 self.sink.add(None, "the file is empty; give a list of kernels under 'kernels:'")
@@ -77,47 +120,67 @@ class FileReader:
                 self.sink.add(root.mark, "the list of kernels stands under a key: 'kernels:'")
             else:
                 self.sink.add(root.mark, "this is no kernel file; give 'kernels:' and a list")
-            return []
-        sections: dict[str, tuple[Scalar, Node]] = {}
-        strange = False
+            return None
+        found: dict[str, tuple[Scalar, Node]] = {}
         for key, value in root.pairs:
-            if key.text in ("defaults", "kernels"):
-                sections[key.text] = (key, value)
+            if key.text in SECTIONS:
+                found[key.text] = (key, value)
                 continue
-            strange = True
-            remedy = nearest(key.text, ["defaults", "kernels"])
+            remedy = nearest(key.text, list(SECTIONS))
             if not remedy and key.text in KERNEL_KEYS:
                 remedy = "; fields stand in 'defaults' or in a kernel of 'kernels'"
-            self.sink.add(
-                key.mark,
-                f"unknown key '{shorten(key.text)}'{remedy or '; known: defaults, kernels'}",
-            )
-        defaults = self._defaults(sections)
-        if "kernels" not in sections:
-            if not strange:
-                self.sink.add(root.mark, "'kernels' is missing; there is nothing to generate")
-            return []
-        return self._kernels(*sections["kernels"], defaults)
+            known = f"; known: {', '.join(SECTIONS)}"
+            self.sink.add(key.mark, f"unknown key '{shorten(key.text)}'{remedy or known}")
+        return found
 
-    def _defaults(self, sections: dict[str, tuple[Scalar, Node]]) -> Layer:
-        if "defaults" not in sections:
-            return Layer()
-        key, node = sections["defaults"]
+    def base(self, sections: dict[str, tuple[Scalar, Node]]) -> Base:
+        """The file's defaults and named sweeps, laid over those of the files it includes."""
+        defaults = Layer()
+        sweeps: dict[str, Sweep] = {}
+        if "include" in sections:
+            for included in self._included(*sections["include"]):
+                defaults = included.defaults.over(defaults)
+                sweeps.update(included.sweeps)
+        if "sweeps" in sections:
+            sweeps.update(self._sweeps(*sections["sweeps"]))
+        if "defaults" in sections:
+            defaults = self._defaults(*sections["defaults"], sweeps).over(defaults)
+        return Base(defaults, sweeps)
+
+    def _included(self, key: Scalar, node: Node) -> list[Base]:
+        items = node.items if isinstance(node, Sequence) else (node,)
+        found = []
+        for item in items or (key,):
+            if item is key or not isinstance(item, Scalar) or yaml_flavour(item) == "null":
+                mark = key.mark if isinstance(item, Scalar) else item.mark
+                self.sink.add(mark, "'include' wants the path of a file, or a list of paths")
+            elif self._includes is None:
+                self.sink.add(item.mark, "only a file can include others")
+            else:
+                base = self._includes(item.text, item.mark, self.sink)
+                found.extend([] if base is None else [base])
+        return found
+
+    def _sweeps(self, key: Scalar, node: Node) -> dict[str, Sweep]:
+        if not isinstance(node, Mapping) or not node.pairs:
+            self.sink.add(
+                key.mark, "'sweeps' wants names with sweeps: sweeps: {archs: {arch: [sm_80]}}"
+            )
+            return {}
+        reader = LayerReader(self.sink, {})
+        return {name.text: reader.sweep_mapping(name, value) for name, value in node.pairs}
+
+    def _defaults(self, key: Scalar, node: Node, sweeps: dict[str, Sweep]) -> Layer:
         if not isinstance(node, Mapping):
             self.sink.add(key.mark, "'defaults' wants a mapping, such as {dtype: fp16, layout: nt}")
             return Layer()
-        layer = self._layer(node)
+        layer = LayerReader(self.sink, sweeps).layer(node)
         if NAME in layer.plain:
-            self.sink.add(
-                self._key_mark(node, NAME), f"a {NAME} belongs to one kernel, not to 'defaults'"
-            )
+            mark = next((k.mark for k, _ in node.pairs if k.text == NAME), node.mark)
+            self.sink.add(mark, f"a {NAME} belongs to one kernel, not to 'defaults'")
         return layer
 
-    @staticmethod
-    def _key_mark(node: Mapping, name: str) -> Mark:
-        return next((key.mark for key, _ in node.pairs if key.text == name), node.mark)
-
-    def _kernels(self, key: Scalar, node: Node, defaults: Layer) -> list[tuple[SpecEntry, Mark]]:
+    def _kernels(self, key: Scalar, node: Node, base: Base) -> list[tuple[SpecEntry, Mark]]:
         if isinstance(node, Mapping):
             self.sink.add(
                 key.mark, "'kernels' is a mapping; write a list, each kernel beginning with '- '"
@@ -132,132 +195,61 @@ class FileReader:
             self.sink.add(key.mark, "'kernels' is empty; there is nothing to generate")
             return []
         found: list[tuple[SpecEntry, Mark]] = []
+        reader = LayerReader(self.sink, base.sweeps)
         for item in node.items:
             if isinstance(item, Mapping) and item.pairs:
-                found.extend(self._kernel(item, defaults))
+                found.extend(self._kernel(item, reader.layer(item), base.defaults))
             else:
                 what = describe(item) if not isinstance(item, Mapping) else "an empty mapping"
                 self.sink.add(
                     item.mark,
                     f"{what} is no kernel; give a mapping such as {{m: 1024, n: 1024, k: 1024}}",
                 )
+        self._judge_exclusions()
         return found
 
-    def _kernel(self, node: Mapping, defaults: Layer) -> list[tuple[SpecEntry, Mark]]:
-        own = self._layer(node)
-        plain = {**defaults.plain, **own.plain}
-        axes = {**defaults.axes, **own.axes}
-        for name in own.plain:
-            axes.pop(name, None)
+    def _kernel(self, node: Mapping, own: Layer, defaults: Layer) -> list[tuple[SpecEntry, Mark]]:
+        layer = own.over(defaults)
+        sweep = layer.sweep
         mark = node.pairs[0][0].mark if node.mark.end_line > node.mark.line else node.mark
-        count = prod(len(axis) for axis in axes.values())
-        if self.total + count > MAX_KERNELS:
-            self._too_many(axes, own.sweep_mark or defaults.sweep_mark or mark, count)
+        if self.total + sweep.count > MAX_KERNELS:
+            self._too_many(sweep, sweep.mark or mark)
             return []
-        self.total += count
-        found = []
-        for combination in product(*axes.values()):
-            values = {**plain, **dict(zip(axes, combination, strict=True))}
+        self.total += sweep.count
+        found, left_out = [], 0
+        for combination in sweep.combinations():
+            values = {**layer.plain, **combination}
+            if self._left_out(values, sweep):
+                left_out += 1
+                continue
             spec = build(values, mark, self.sink)
             if spec is not None:
                 found.append((SpecEntry(spec, self.name, mark.line + 1, mark.column + 1), mark))
+        if left_out == sweep.count:
+            self.sink.add(sweep.mark or mark, "every kernel of the sweep is left out; keep one")
         return found
 
-    def _too_many(self, axes: dict[str, list[Given]], mark: Mark, count: int) -> None:
-        sizes = " x ".join(f"{len(axis)} {name}" for name, axis in axes.items())
-        made = f"{count:,} kernels ({sizes})" if axes else "one kernel more"
+    def _left_out(self, values: dict[str, Given], sweep: Sweep) -> bool:
+        """Whether an exclusion matches; notes which ones ever do."""
+        out = False
+        for exclusion in sweep.exclusions:
+            matches = exclusion.matches(values)
+            self._exclusions[id(exclusion)] = exclusion
+            if matches:
+                self._used.add(id(exclusion))
+            out = out or matches
+        return out
+
+    def _judge_exclusions(self) -> None:
+        """An exclusion of this file that leaves nothing out is a slip of its writer."""
+        for key, exclusion in self._exclusions.items():
+            if key not in self._used and exclusion.sink is self.sink:
+                self.sink.add(
+                    exclusion.mark, "no kernel is left out by this; correct it or drop it"
+                )
+
+    def _too_many(self, sweep: Sweep, mark: Mark) -> None:
+        made = f"{sweep.count:,} kernels ({sweep})" if sweep.axes else "one kernel more"
         self.sink.add(
             mark, f"{made}, and a file may ask for {MAX_KERNELS:,}; split it into several files"
         )
-
-    def _layer(self, node: Mapping) -> Layer:
-        """The fields of a mapping; groups written flat, sweeps apart."""
-        layer = Layer()
-        lines: dict[str, int] = {}
-        for key, value in node.pairs:
-            if key.text == "sweep":
-                layer.sweep_mark = key.mark
-                self._sweep(key, value, layer, lines)
-            elif key.text in GROUPS:
-                self._group(key, value, layer, lines)
-            elif key.text in HELP:
-                if self._once(key, key.text, lines):
-                    layer.plain[key.text] = self._value(key.text, key, value)
-            else:
-                self._unknown(key, list(KERNEL_KEYS))
-        return layer
-
-    def _value(self, name: str, key: Scalar, value: Node) -> Given:
-        if isinstance(value, Scalar) and not value.text and value.plain:
-            value = Scalar(key.mark, "", plain=True)  # a null has no place of its own
-        return convert(name, value, self.sink)
-
-    def _once(self, key: Scalar, name: str, lines: dict[str, int]) -> bool:
-        """Whether the field is new to its mapping, in whichever form it was written."""
-        if name not in lines:
-            lines[name] = key.mark.line + 1
-            return True
-        self.sink.add(key.mark, f"{name} is given twice; line {lines[name]} gives it already")
-        return False
-
-    def _group(self, key: Scalar, node: Node, layer: Layer, lines: dict[str, int]) -> None:
-        letters = GROUPS[key.text]
-        if not isinstance(node, Mapping) or not node.pairs:
-            example = ", ".join(f"{letter}: 64" for letter in letters)
-            self.sink.add(key.mark, f"'{key.text}' wants a mapping: {key.text}: {{{example}}}")
-            return
-        for letter, value in node.pairs:
-            name = letters.get(letter.text)
-            if name is None:
-                known = ", ".join(letters)
-                self.sink.add(
-                    letter.mark,
-                    f"unknown key '{shorten(letter.text)}' in '{key.text}'; known: {known}",
-                )
-            elif self._once(letter, name, lines):
-                layer.plain[name] = self._value(name, letter, value)
-
-    def _sweep(self, key: Scalar, node: Node, layer: Layer, lines: dict[str, int]) -> None:
-        if not isinstance(node, Mapping) or not node.pairs:
-            self.sink.add(
-                key.mark, "'sweep' wants fields with lists: sweep: {arch: [sm_80, sm_90]}"
-            )
-            return
-        for axis, values in node.pairs:
-            name = axis.text
-            if name in GROUPS:
-                flat = ", ".join(GROUPS[name].values())
-                self.sink.add(axis.mark, f"'{name}' is a group; sweep its fields: {flat}")
-            elif name == NAME:
-                self.sink.add(
-                    axis.mark, "a name cannot be swept; the swept values tell kernels apart"
-                )
-            elif name not in HELP:
-                self._unknown(axis, list(HELP))
-            elif self._once(axis, name, lines):
-                layer.axes[name] = self._axis(name, axis, values)
-
-    def _axis(self, name: str, key: Scalar, node: Node) -> list[Given]:
-        refused = [Given(None, key.mark)]
-        if not isinstance(node, Sequence) or not node.items:
-            self.sink.add(key.mark, f"a swept field wants a list of values: {name}: [.., ..]")
-            return refused
-        found: list[Given] = []
-        seen: set[str] = set()
-        for item in node.items:
-            value = self._value(name, key, item)
-            if value.text is not None and value.text in seen:
-                self.sink.add(value.mark, f"{name} is swept over {value.text} twice; give it once")
-                continue
-            if value.text is not None:
-                seen.add(value.text)
-            found.append(value)
-        return found
-
-    def _unknown(self, key: Scalar, known: list[str]) -> None:
-        hint = HINTS.get(key.text.lower())
-        close = nearest(key.text, [*known, "label"])
-        if "'label'" in close:  # the spec's word for it, which flags use
-            hint = HINTS["label"]
-        remedy = f"; {hint}" if hint else close or f"; known: {', '.join(known)}"
-        self.sink.add(key.mark, f"unknown key '{shorten(key.text)}'{remedy}")

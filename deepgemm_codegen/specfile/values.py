@@ -34,10 +34,17 @@ _NOT_WHOLE = "not a whole number"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value of a field as the file gives it; `text` is None when it was refused."""
+    """A value of a field as a file gives it.
+
+    Attributes:
+        text: the field's text; None when it was refused.
+        mark: its place.
+        sink: takes the problems of the file that it stands in.
+    """
 
     text: str | None
     mark: Mark
+    sink: Sink
 
 
 def describe(node: Node) -> str:
@@ -64,12 +71,12 @@ def yaml_flavour(node: Scalar) -> str:
 def convert(name: str, node: Node, sink: Sink) -> Given:
     """The value of field `name`; what is wrong with it goes to `sink`."""
     try:
-        return Given(_READERS[kind_of(name)](name, node), node.mark)
+        return Given(_READERS[kind_of(name)](name, node), node.mark, sink)
     except _RefusedError as refused:
         sink.add(refused.mark, str(refused))
     except InputError as error:
         sink.add(node.mark, str(error))
-    return Given(None, node.mark)
+    return Given(None, node.mark, sink)
 
 
 class _RefusedError(Exception):

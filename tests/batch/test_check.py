@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.batch import Outcome, generate
-from deepgemm_codegen.manifest import MANIFEST
+from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.specfile import SpecEntry
 
-from .conftest import HEADER, entry, fake_make, files, some
+from .conftest import HEADER, LISTS, entry, fake_make, files, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
 def test_nothing_to_do(fake: Fake) -> None:
     generate(some(3), "out")
     report = generate(some(3), "out", check=True)
-    assert (report.exit_code, report.drift, str(report)) == (0, False, "4 unchanged")
+    assert (report.exit_code, report.drift, str(report)) == (0, False, "6 unchanged")
 
 
 def test_an_absent_folder_is_not_made(tmp_path: Path, fake: Fake) -> None:
@@ -44,8 +44,8 @@ def test_an_absent_folder_is_not_made(tmp_path: Path, fake: Fake) -> None:
     assert report.exit_code == 1
     assert str(report).splitlines() == [
         *(f"new       {file_of(e)}" for e in some(2)),
-        f"new       {MANIFEST}",
-        "3 new",
+        *(f"new       {name}" for name in LISTS),
+        "5 new",
         "to bring the folder up to date: deepgemm_codegen generate k.yaml --out 'out dir'",
     ]
     assert not (tmp_path / "out dir").exists()
@@ -65,13 +65,13 @@ def test_new_changed_missing_and_orphan_each_by_name(tmp_path: Path, fake: Fake)
         f"changed   {file_of(first)}",
         f"missing   {file_of(second)}",
         f"new       {file_of(fourth)}",
-        f"changed   {MANIFEST}",
         f"orphan    {file_of(third)}",
-        "1 new, 2 changed, 1 missing, 1 orphan",
-        "to bring the folder up to date: deepgemm_codegen generate k.yaml --out out --prune",
+        *(f"changed   {name}" for name in LISTS),
+        "1 new, 4 changed, 1 missing, 1 orphan",
+        "to bring the folder up to date: deepgemm_codegen generate k.yaml --out out --clean",
     ]
     # what the command does
-    done = generate([first, second, fourth], "out", prune=True)
+    done = generate([first, second, fourth], "out", clean=True)
     assert done.exit_code == 0
     assert done.named("deleted") == [file_of(third)]
     assert generate([first, second, fourth], "out", check=True).exit_code == 0
@@ -89,15 +89,15 @@ def test_nothing_is_pruned_while_a_kernel_fails(tmp_path: Path, fake: Fake) -> N
     """A batch that is not whole does not say what is superfluous."""
     generate(some(2), "out")
     fake(lambda spec: [(fake_make(spec)[0][0], str(1 // 0))])
-    report = generate([entry(7)], "out", prune=True)
+    report = generate([entry(7)], "out", clean=True)
     assert len(report.named("orphan")) == 2
-    assert len(files(tmp_path / "out")) == 3
+    assert len(files(tmp_path / "out")) == 2 + len(LISTS)
 
 
 def test_check_never_prunes(tmp_path: Path, fake: Fake) -> None:
     generate(some(2), "out")
     before = state(tmp_path / "out")
-    generate(some(1), "out", check=True, prune=True)
+    generate(some(1), "out", check=True, clean=True)
     assert state(tmp_path / "out") == before
 
 
@@ -108,8 +108,8 @@ def test_only_generated_files_are_orphans(tmp_path: Path, fake: Fake) -> None:
         (folder / name).write_text("mine\n", encoding="utf-8")
     (folder / "folder_00000000.cu").mkdir()
     assert generate(some(1), "out", check=True).exit_code == 0
-    generate(some(1), "out", prune=True)
-    assert len(list(folder.iterdir())) == 8
+    generate(some(1), "out", clean=True)
+    assert len(list(folder.iterdir())) == 7 + len(LISTS)
 
 
 def test_a_real_kernel_is_known_as_an_orphan(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_diff_shows_what_would_change(tmp_path: Path, fake: Fake) -> None:
     path = tmp_path / "out" / file_of(first)
     path.write_bytes(path.read_bytes() + b"\xffmine")
     seen: list[Outcome] = []
-    report = generate([first], "out", check=True, diff=True, progress=seen.append)
+    report = generate([first], "out", check=True, diffs=9, progress=seen.append)
     assert seen[0].diff == (
         f"--- a/{path.name}\n+++ b/{path.name}\n@@ -1,3 +1,2 @@\n {HEADER} // {first.spec}\n"
         "-\ufffdmine\n"
@@ -137,7 +137,7 @@ def test_no_diff_unless_asked_for(tmp_path: Path, fake: Fake) -> None:
     (tmp_path / "out" / file_of(some(1)[0])).write_text("x", encoding="utf-8")
     seen: list[Outcome] = []
     generate(some(1), "out", check=True, progress=seen.append)
-    assert [outcome.diff for outcome in seen] == ["", ""]
+    assert [outcome.diff for outcome in seen] == [""] * (1 + len(LISTS))
 
 
 def test_a_failure_outranks_a_difference(fake: Fake) -> None:
@@ -170,7 +170,7 @@ def test_the_command_names_each_file_once_and_quotes(fake: Fake) -> None:
 def test_no_command_for_specs_from_no_file(fake: Fake) -> None:
     report = generate([SpecEntry(entry(1).spec)], "out", check=True)
     assert report.fix == ""
-    assert str(report).splitlines()[-1] == "2 new"
+    assert str(report).splitlines()[-1] == "4 new"
 
 
 def test_check_equals_generate(tmp_path: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_check_equals_generate(tmp_path: Path, fake: Fake, monkeypatch: pytest.M
         raise AssertionError
 
     generate(some(2), "out")
-    monkeypatch.setattr("deepgemm_codegen.batch.atomic_write", refuse)
+    monkeypatch.setattr("deepgemm_codegen.batch.folder.atomic_write", refuse)
     monkeypatch.setattr("os.unlink", refuse)
     monkeypatch.setattr("os.makedirs", refuse)
     assert generate(some(4), "out", check=True).exit_code == 1

@@ -15,16 +15,16 @@ import jinja2
 import pytest
 
 import deepgemm_codegen
-from deepgemm_codegen import batch
-from deepgemm_codegen.batch import Outcome, generate
+from deepgemm_codegen.batch import Outcome, generate, generating
+from deepgemm_codegen.batch import folder as folder_module
+from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
 from deepgemm_codegen.files import atomic_write
-from deepgemm_codegen.manifest import MANIFEST
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.specfile import SpecEntry, read_all
 
-from .conftest import HEADER, entry, fake_make, files, plan_of, some, with_reduce
+from .conftest import HEADER, LISTS, entry, fake_make, files, plan_of, some, with_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 
     Fake = Callable[[Make], None]
 
+HEADER_MARK = folder_module.HEADER.decode()
 ROOT = Path(deepgemm_codegen.__file__).parents[1]
+
+
+def kernels(folder: dict[str, bytes]) -> list[str]:
+    """The first letters of the kernels' names."""
+    return [name[:6] for name in folder if name.endswith(".cu")]
 
 
 def failing(*lines: int, error: BaseException | None = None) -> Make:
@@ -53,14 +59,14 @@ def test_one_file_a_kernel_and_a_manifest(tmp_path: Path) -> None:
     entries = [entry(7, label="qkv"), entry(9, arch="sm_90", epilogue="bias,relu", m="dynamic")]
     report = generate(entries, "out")
     names = sorted(kernel_name(e.spec) for e in entries)
-    assert sorted(files(tmp_path / "out")) == sorted([*(f"{n}.cu" for n in names), MANIFEST])
+    assert sorted(files(tmp_path / "out")) == sorted([*(f"{n}.cu" for n in names), *LISTS])
     assert report.exit_code == 0
-    assert report.named("new") == [*(f"{n}.cu" for n in names), MANIFEST]
+    assert report.named("new") == [*(f"{n}.cu" for n in names), *LISTS]
     for name in names:
         source = (tmp_path / "out" / f"{name}.cu").read_text(encoding="utf-8")
         assert 'extern "C" __global__ void __launch_bounds__' in source
         assert name in source
-        assert batch._OUR_HEADER.decode() in source[:1000]
+        assert HEADER_MARK in source[:1000]
 
 
 def test_y07_bytes_do_not_depend_on_the_hash_seed_the_order_or_the_jobs(tmp_path: Path) -> None:
@@ -95,7 +101,7 @@ def test_y07_bytes_do_not_depend_on_the_hash_seed_the_order_or_the_jobs(tmp_path
         printed.append(done.stdout)
     assert printed[0] == printed[1] == printed[2]
     first = files(tmp_path / "out0")
-    assert len(first) == 13
+    assert len(first) == 12 + len(LISTS)
     assert first == files(tmp_path / "out1") == files(tmp_path / "out2")
 
 
@@ -105,7 +111,7 @@ def test_a_failure_in_another_process_is_that_kernels_alone(tmp_path: Path) -> N
     assert [outcome.where for outcome in report.failures] == ["k.yaml:3"]
     assert report.failures[0].message.startswith("arch = sm_999: no facts for sm_999; known: ")
     assert report.exit_code == 2
-    assert len(files(tmp_path / "out")) == 40
+    assert len(files(tmp_path / "out")) == 39 + len(LISTS)
 
 
 @pytest.mark.parametrize("labels", [("a/b", "a_b"), ("a_b", "a/b"), ("Gemm", "gemm")])
@@ -148,7 +154,7 @@ def test_y09_specs_that_differ_in_one_parameter_get_files_of_their_own(
     ]
     entries = [entry(i, m=8, label="g", **fields) for i, fields in enumerate(variants)]
     assert generate(entries, "out").exit_code == 0
-    assert len(files(tmp_path / "out")) == len(variants) + 1
+    assert len(files(tmp_path / "out")) == len(variants) + len(LISTS)
 
 
 def test_the_same_spec_twice_names_both_lines(tmp_path: Path, fake: Fake) -> None:
@@ -165,7 +171,7 @@ def test_two_specs_of_one_digest_are_refused(
     tmp_path: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = {3: "gemm_1_00000000", 4: "Gemm_1_00000000"}
-    monkeypatch.setattr(batch, "kernel_name", lambda spec: names[spec.m.size])
+    monkeypatch.setattr(generating, "kernel_name", lambda spec: names[spec.m.size])
     with pytest.raises(InputError) as caught:
         generate([entry(3), entry(4)], "out")
     assert str(caught.value) == (
@@ -183,17 +189,17 @@ def test_y18_going_on_after_a_failure(tmp_path: Path, fake: Fake) -> None:
     fake(failing(2, 4))
     report = generate(some(5), "out")
     assert report.exit_code == 2
-    assert len(report.named("new")) == 4
+    assert len(report.named("new")) == 3 + len(LISTS)
     assert [o.where for o in report.failures] == ["k.yaml:2", "k.yaml:4"]
     kept = files(tmp_path / "out")
-    assert [name[:6] for name in kept] == ["k00001", "k00003", "k00005", "manife"]
+    assert kernels(kept) == ["k00001", "k00003", "k00005"]
     listed = json.loads(kept[MANIFEST])["kernels"]
     assert [kernel["name"][:6] for kernel in listed] == ["k00001", "k00003", "k00005"]
     assert str(report).splitlines()[1:3] == [
         f"failed    {kernel_name(some(2)[1].spec)}.cu",
         "    k.yaml:2: no plan fits m = 2",
     ]
-    assert str(report).splitlines()[-1] == "4 new, 2 failed"
+    assert str(report).splitlines()[-1] == "6 new, 2 failed"
 
 
 def test_y18_stopping_at_a_failure_keeps_what_is_finished(tmp_path: Path, fake: Fake) -> None:
@@ -202,7 +208,7 @@ def test_y18_stopping_at_a_failure_keeps_what_is_finished(tmp_path: Path, fake: 
     assert report.exit_code == 2
     assert [name[:6] for name in report.named("skipped")] == ["k00004", "k00005"]
     kept = files(tmp_path / "out")
-    assert [name[:6] for name in kept] == ["k00001", "k00002", "manife"]
+    assert kernels(kept) == ["k00001", "k00002"]
     assert len(json.loads(kept[MANIFEST])["kernels"]) == 2
 
 
@@ -216,10 +222,10 @@ def test_a_failing_kernel_keeps_its_old_file(tmp_path: Path, fake: Fake) -> None
     generate(some(3), "out")
     before = files(tmp_path / "out")
     fake(failing(2))
-    report = generate(some(3), "out", prune=True)
+    report = generate(some(3), "out", clean=True)
     after = files(tmp_path / "out")
-    assert {n: b for n, b in after.items() if n != MANIFEST} == {
-        n: b for n, b in before.items() if n != MANIFEST
+    assert {n: b for n, b in after.items() if n not in LISTS} == {
+        n: b for n, b in before.items() if n not in LISTS
     }
     assert report.named("orphan", "deleted") == []
 
@@ -259,7 +265,7 @@ def test_full_disk_ends_the_batch(
         left[0] -= 1
         real(path, data)
 
-    monkeypatch.setattr(batch, "atomic_write", write)
+    monkeypatch.setattr(folder_module, "atomic_write", write)
     report = generate(some(5), "out")
     assert report.exit_code == 3
     assert (len(report.failures), len(report.named("skipped"))) == (1, 2)
@@ -274,8 +280,9 @@ def test_interrupt_leaves_whole_files_and_their_manifest(tmp_path: Path, fake: F
         generate(some(5), "out")
     after = files(tmp_path / "out")
     third = some(3)[2].spec
-    listed = json.loads(after.pop(MANIFEST))["kernels"]
-    del before[MANIFEST]
+    listed = json.loads(after[MANIFEST])["kernels"]
+    for name in LISTS:
+        del before[name], after[name]
     assert after == {**before, f"{kernel_name(third)}.cu": f"{HEADER}// {third}\n".encode()}
     assert [kernel["name"] for kernel in listed] == [kernel_name(e.spec) for e in some(3)]
 
@@ -285,7 +292,7 @@ def test_a_file_that_is_right_is_not_touched(tmp_path: Path, fake: Fake) -> None
     for path in (tmp_path / "out").iterdir():
         os.utime(path, ns=(1, 1))
     report = generate(some(2), "out")
-    assert str(report) == "3 unchanged"
+    assert str(report) == "5 unchanged"
     assert {path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == {1}
 
 
@@ -303,12 +310,12 @@ def test_a_folder_in_the_place_of_a_kernel(tmp_path: Path, fake: Fake) -> None:
     (tmp_path / "out" / name).mkdir(parents=True)
     report = generate(some(2), "out")
     assert report.failures[0].message == f"'out/{name}' is a folder; move it away"
-    assert len(report.named("new")) == 2
+    assert len(report.named("new")) == 1 + len(LISTS)
 
 
 def test_further_kernels_of_a_program(tmp_path: Path, fake: Fake) -> None:
     fake(with_reduce)
-    assert len(generate(some(1), "out").named("new")) == 3
+    assert len(generate(some(1), "out").named("new")) == 2 + len(LISTS)
     manifest = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))
     assert [kernel["name"][-7:] == "_reduce" for kernel in manifest["kernels"]] == [False, True]
     assert generate(some(1), "out", check=True).exit_code == 0
@@ -350,7 +357,7 @@ def test_every_shipped_config_generates(tmp_path: Path) -> None:
     folder = ROOT / "configs" / "kernels"
     report = generate(read_all(sorted(folder.glob("*.yaml"))), "out")
     assert report.exit_code == 0, str(report)
-    assert len(files(tmp_path / "out")) == 113
+    assert len(files(tmp_path / "out")) == 112 + len(LISTS)
 
 
 def test_an_interrupted_batch_leaves_a_manifest_of_what_is_finished(tmp_path: Path) -> None:

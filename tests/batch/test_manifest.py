@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.batch import generate
+from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.manifest import MANIFEST
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
 
@@ -30,7 +30,7 @@ def test_manifest_ties_spec_source_and_launch(tmp_path: Path) -> None:
     generate([entry(7, label="z"), dynamic], "out")
     text = (tmp_path / "out" / MANIFEST).read_text(encoding="utf-8")
     manifest = json.loads(text)
-    assert (manifest["format"], manifest["generator"]) == ("1.0", "deepgemm_codegen 0.1.0")
+    assert (manifest["format"], manifest["generator"]) == ("1.1", "deepgemm_codegen 0.1.0")
     assert [kernel["name"][:2] for kernel in manifest["kernels"]] == ["d_", "z_"]
     for kernel in manifest["kernels"]:
         source = (tmp_path / "out" / kernel["file"]).read_bytes()

@@ -119,7 +119,7 @@ def test_the_environment_beats_a_file_and_a_flag_beats_both(
     texts = [path.read_text() for path in out.glob("*.cu")]
     assert len(texts) == 2
     assert all(re.search(r"\bSTAGES = 3\b", text) for text in texts)
-    assert cli("generate", str(source), "-o", str(out), "--stages=4", "--prune").err == ""
+    assert cli("generate", str(source), "-o", str(out), "--stages=4", "--clean").err == ""
     texts = [path.read_text() for path in out.glob("*.cu")]
     assert len(texts) == 2
     assert all(re.search(r"\bSTAGES = 4\b", text) for text in texts)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli, shell
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXT = """kernels:
   - {name: one, m: 64, n: 64, k: 64}
@@ -30,11 +27,11 @@ def test_new_then_unchanged(cli: Cli, source: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first = cli("generate", source, "-o", out)
     assert (first.code, first.err) == (0, "")
-    assert first.out.splitlines()[-1] == "3 new"
-    assert [line.split()[0] for line in first.out.splitlines()[:-1]] == ["new"] * 3
+    assert first.out.splitlines()[-1] == "5 new"
+    assert [line.split()[0] for line in first.out.splitlines()[:-1]] == ["new"] * 5
     again = cli("generate", source, "-o", out)
-    assert (again.code, again.out) == (0, "3 unchanged\n")
-    assert cli("generate", source, "-o", out, "-v").out.count("unchanged ") == 3
+    assert (again.code, again.out) == (0, "5 unchanged\n")
+    assert cli("generate", source, "-o", out, "-v").out.count("unchanged ") == 5
     assert cli("generate", source, "-o", out, "-q").out == ""
 
 
@@ -52,24 +49,56 @@ def test_check_names_every_difference_and_the_command_that_mends_it(
     check = ("generate", source, "-o", str(out), "--check")
     assert cli(*check).code == 1
     assert not out.exists()
+    Path(source).write_text(f"{TEXT}  - {{name: three, m: 8, n: 8, k: 8}}\n")
     cli("generate", source, "-o", str(out))
-    assert (cli(*check).code, cli(*check).out) == (0, "3 unchanged\n")
-    (one,), (two,) = out.glob("one_*.cu"), out.glob("two_*.cu")
+    Path(source).write_text(TEXT)
+    (one,), (two,), (three,) = (out.glob(f"{name}_*.cu") for name in ("one", "two", "three"))
     one.write_text(one.read_text() + "// edited\n")
-    two.rename(out / "three_01234567.cu")
-    result = cli(*check, "--diff", "-q")
+    two.unlink()
+    result = cli(*check, "-q")
     assert result.code == 1
     lines = result.out.splitlines()
     assert f"changed   {one.name}" in lines
     assert "-// edited" in lines
     assert f"missing   {two.name}" in lines
-    assert "orphan    three_01234567.cu" in lines
-    assert lines[-1] == "1 changed, 1 missing, 1 orphan, 1 unchanged"
+    assert f"orphan    {three.name}" in lines
+    assert lines[-1] == "4 changed, 1 missing, 1 orphan"
+    assert "-// edited" not in cli(*check, "--no-diff").out
     prefix = "to bring the folder up to date: deepgemm_codegen "
     assert result.err.startswith(prefix)
     mend = shlex.split(result.err.removeprefix(prefix))
+    assert mend[-1] == "--clean"
     assert cli(*mend).code == 0
-    assert cli(*check).code == 0
+    assert (cli(*check).code, cli(*check).out) == (0, "5 unchanged\n")
+
+
+def test_a_check_shows_the_first_differences(cli: Cli, tmp_path: Path) -> None:
+    path, out = tmp_path / "kernels.yaml", tmp_path / "out"
+    path.write_text("kernels: [{n: 8, k: 8, sweep: {m: [1, 2, 3, 4, 5, 6, 7]}}]\n")
+    cli("generate", str(path), "-o", str(out))
+    for file in out.glob("*.cu"):
+        file.write_text(file.read_text() + "// edited\n")
+    result = cli("generate", str(path), "-o", str(out), "--check")
+    assert result.out.count("-// edited") == 5
+    assert result.err.startswith("note: 2 more changed files; --diff shows them all\n")
+    result = cli("generate", str(path), "-o", str(out), "--check", "--diff")
+    assert result.out.count("-// edited") == 7
+    assert "more changed files" not in result.err
+
+
+def test_a_table_tells_of_several_files(cli: Cli, source: str, tmp_path: Path) -> None:
+    other, out = tmp_path / "other.yaml", str(tmp_path / "out")
+    other.write_text("kernels: [{m: 8, n: 8, k: 8, stages: 99}, {m: 8, n: 8, k: 16}]\n")
+    cli("generate", source, "-o", out)
+    result = cli("generate", str(tmp_path), "-o", out)
+    assert result.code == 2
+    assert [line.split() for line in result.out.splitlines()[-5:]] == [
+        ["kernel", "file", "new", "changed", "unchanged", "failed"],
+        [source, "2"],
+        [str(other), "1", "1"],
+        [],
+        ["1", "new,", "3", "changed,", "2", "unchanged,", "1", "failed"],
+    ]
 
 
 def test_the_mending_command_has_flags_and_environment(
@@ -89,7 +118,7 @@ def test_the_mending_command_has_flags_and_environment(
 def test_json(cli: Cli, source: str, tmp_path: Path) -> None:
     report = json.loads(cli("generate", source, "-o", str(tmp_path / "out"), "--json").out)
     assert (report["format"], report["check"], report["exit_code"]) == ("1.0", False, 0)
-    assert [file["status"] for file in report["files"]] == ["new"] * 3
+    assert [file["status"] for file in report["files"]] == ["new"] * 5
     assert report["files"][0]["source"] == f"{source}:2"
 
 
@@ -104,7 +133,7 @@ def test_a_kernel_that_nothing_serves_spares_the_others(cli: Cli, tmp_path: Path
     result = cli("generate", str(path), "-o", str(tmp_path / "out"))
     assert result.code == 2
     assert result.err.startswith(f"error: {path}:2: stages = 99: ")
-    assert result.out.splitlines()[-1] == "2 new, 1 failed"
+    assert result.out.splitlines()[-1] == "4 new, 1 failed"
     stopped = cli("generate", str(path), "-o", str(tmp_path / "other"), "--fail-fast")
     assert stopped.code == 2
 

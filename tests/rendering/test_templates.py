@@ -19,7 +19,10 @@ from .plans import GOLDEN
 if TYPE_CHECKING:
     from pathlib import Path
 
-TEMPLATES = sorted(data_folder("templates").rglob("*.j2"))
+TEMPLATES = sorted(
+    path for path in data_folder("templates").rglob("*.j2") if path.parent.name != "dispatch"
+)
+"""The kernels' templates; the selector's has tests beside its tables."""
 IDS = [path.relative_to(data_folder("templates")).as_posix() for path in TEMPLATES]
 
 INCLUDED = {"plan", "text", "o", "width"}

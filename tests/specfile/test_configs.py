@@ -110,3 +110,14 @@ def test_each_says_where_its_shapes_come_from(path: Path) -> None:
     first, second, *_ = path.read_text(encoding="utf-8").splitlines()
     assert first == "# yaml-language-server: $schema=schema.json"
     assert second.startswith("# ")
+
+
+def test_editors_find_the_schema_of_every_shipped_file() -> None:
+    """Kernel files, wherever they lie; `configs/arch` holds facts of another format."""
+    configs = data_folder("configs")
+    found = [path for path in configs.rglob("*.yaml") if path.parent.name != "arch"]
+    assert len(found) > len(FILES)
+    for path in found:
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        named = first.removeprefix("# yaml-language-server: $schema=")
+        assert (path.parent / named).samefile(configs / "kernels" / "schema.json")

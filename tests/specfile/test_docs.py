@@ -9,10 +9,11 @@ import pytest
 
 import deepgemm_codegen
 from deepgemm_codegen.overrides import OVERRIDES
-from deepgemm_codegen.specfile import MAX_KERNELS, SpecFileError, read
+from deepgemm_codegen.specfile import MAX_KERNELS, SpecFileError, read, read_all
 from deepgemm_codegen.specfile.fields import HELP
+from deepgemm_codegen.specfile.include import MAX_INCLUDED
 from deepgemm_codegen.specfile.nodes import MAX_DEPTH, MAX_NODES
-from deepgemm_codegen.specfile.reader import MAX_BYTES
+from deepgemm_codegen.specfile.text import MAX_BYTES
 
 MANUAL = (Path(deepgemm_codegen.__file__).parents[1] / "docs" / "yaml.md").read_text("utf-8")
 PROSE = " ".join(MANUAL.split())
@@ -25,6 +26,30 @@ def test_the_example_is_four_kernels(tmp_path: Path) -> None:
     found = read("k.yaml")
     assert [(entry.name, entry.spec.arch) for entry in found] == [
         (name, arch) for name in ("proj", "qkv") for arch in ("sm_80", "sm_90")
+    ]
+
+
+def _example(name: str) -> str:
+    found = re.search(rf"```yaml\n# {name}\n(.*?)```", MANUAL, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_the_sweep_is_ten_kernels(tmp_path: Path) -> None:
+    (tmp_path / "k.yaml").write_text(_example("sweeps.yaml"), encoding="utf-8")
+    found = [entry.spec for entry in read("k.yaml")]
+    assert len(found) == 10
+    assert len({(spec.n.size, spec.k.size) for spec in found}) == 2
+    assert {spec.m.size for spec in found if spec.arch == "sm_80"} == {16, 4096}
+
+
+def test_the_including_file_is_two_kernels(tmp_path: Path) -> None:
+    for name in ("team.yaml", "decoder.yaml"):
+        (tmp_path / name).write_text(_example(name), encoding="utf-8")
+    found = [str(entry.spec) for entry in read_all([tmp_path])]
+    assert found == [
+        f"m=dynamic:4096 n=6144 k=4096 dtype=bf16 layout=nt arch={arch} label=qkv"
+        for arch in ("sm_80", "sm_90")
     ]
 
 
@@ -61,6 +86,7 @@ def test_each_spelling_of_the_table_is_refused(tmp_path: Path) -> None:
 
 def test_limits_are_those_of_the_code() -> None:
     assert f"A file may ask for {MAX_KERNELS:,} kernels" in PROSE
+    assert f"One command may include {MAX_INCLUDED} files" in PROSE
     assert MAX_NODES == 1_000_000
     assert "a file may hold a million values" in PROSE
     assert f"nested {MAX_DEPTH} deep; it may be {MAX_BYTES // 2**20} MiB" in PROSE

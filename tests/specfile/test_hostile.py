@@ -16,7 +16,7 @@ from deepgemm_codegen.specfile import MAX_KERNELS, SpecEntry, SpecFileError, rea
 from deepgemm_codegen.specfile.fields import KERNEL_KEYS
 from deepgemm_codegen.specfile.nodes import compose
 from deepgemm_codegen.specfile.problems import Sink
-from deepgemm_codegen.specfile.tree import FileReader
+from deepgemm_codegen.specfile.tree import SECTIONS, FileReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,10 @@ def test_long_words(loader: str, problems: Problems) -> None:
 
 
 CORPUS = """\
-defaults: {dtype: fp16, layout: nt, epilogue: [bias, relu], sweep: {arch: [sm_80, sm_90]}}
+sweeps:
+  archs: {arch: [sm_80, sm_90]}
+  sizes: {zip: {n: [64, 128], k: [32, 64]}, exclude: [{n: 64, arch: [sm_80]}]}
+defaults: {dtype: fp16, layout: nt, epilogue: [bias, relu], sweep: archs}
 kernels:
   - {name: proj, m: 4096, n: 320, k: 320}
   - name: qkv   # a comment
@@ -105,11 +108,28 @@ kernels:
     tile: {m: 128, n: 128, k: 32}
     epilogue: [{bias: {axis: row, dtype: fp32}}, relu]
   - {name: 'quoted', m: "77", n: &n 320, k: *n, batch: 8, dtype_c: none}
+  - {name: swept, sweep: [sizes, {m: [1, 2], exclude: {m: 1, n: 128}}]}
 """
 PIECES = [
     *" \n\t:-,[]{}'\"#&*!|>%@`?~=<",
     *("---", "...", "<<", "NO", "null", "08", "1e3", "- ", ": ", "\u2028", "\x85", "é", "漢"),
-    *("sweep", "kernels", "defaults", "\r\n", "  ", "!!int", "&a", "*a", "0x", "12:30"),
+    *(
+        "sweep",
+        "kernels",
+        "defaults",
+        "sweeps",
+        "include",
+        "zip",
+        "exclude",
+        "archs",
+        "\r\n",
+        "  ",
+        "!!int",
+        "&a",
+        "*a",
+        "0x",
+        "12:30",
+    ),
 ]
 
 
@@ -212,7 +232,8 @@ SCALARS = st.one_of(
     st.text(max_size=8),
     st.sampled_from(["fp16", "nt", "bias", "relu", "sm_80", "dynamic", "dynamic:9"]),
 )
-KEYS = st.one_of(st.sampled_from([*KERNEL_KEYS, "kernels", "defaults"]), SCALARS)
+WORDS = [*KERNEL_KEYS, *SECTIONS, "zip", "exclude"]
+KEYS = st.one_of(st.sampled_from(WORDS), SCALARS)
 TREES = st.recursive(
     SCALARS,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=4)),
@@ -228,7 +249,7 @@ SIZED = st.builds(lambda sizes, rest: {**rest, **sizes}, st.just({"m": 8, "n": 8
         TREES,
         st.fixed_dictionaries(
             {"kernels": st.lists(st.one_of(SIZED, KERNEL), max_size=3)},
-            optional={"defaults": KERNEL},
+            optional={"defaults": KERNEL, "sweeps": TREES, "include": TREES},
         ),
     ),
     st.booleans(),

@@ -197,13 +197,22 @@ def test_annotation_for_github() -> None:
     assert Problem("a.yaml", 0, 0, "gone").annotation() == "::error file=a.yaml::gone"
 
 
-def test_a_directory(tmp_path: Path) -> None:
+def test_a_folder_without_kernel_files(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
+    (tmp_path / "d" / ".hidden.yaml").touch()
+    (tmp_path / "d" / "notes.txt").touch()
     with pytest.raises(
-        InputError,
-        match=r"^d: cannot be read: Is a directory; give the files in it, such as FOLDER/\*\.yaml$",
+        InputError, match=r"^d: the folder holds no kernel file \(\*\.yaml, \*\.yml\)$"
     ):
         read("d")
+
+
+def test_the_comment_of_a_line_is_shown(entries: Entries) -> None:
+    text = "kernels:\n  - {m: 8, n: 0, k: 8}  # 64 once the tails work\n"
+    assert str(failure(entries, text)).splitlines()[1:] == [
+        "    2 |   - {m: 8, n: 0, k: 8}  # 64 once the tails work",
+        "      |               ^",
+    ]
 
 
 def test_a_name_that_no_system_has() -> None:

@@ -75,6 +75,8 @@ def _object_faults(value: Any, rule: dict[str, Any], root: dict[str, Any]) -> It
             yield from faults(item, properties[key], root)
         elif rule.get("additionalProperties") is False:
             yield f"{key} unknown"
+        else:
+            yield from faults(item, rule.get("additionalProperties", {}), root)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -88,6 +90,25 @@ def test_the_committed_schema_is_fresh() -> None:
     assert path.read_text(encoding="utf-8") == json.dumps(schema(), indent=2) + "\n", (
         "write it anew with `deepgemm_codegen schema > configs/kernels/schema.json`"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("include: a.yaml\ndefaults: {layout: nt}\n", True),
+        ("include: [a.yaml, b.yaml]\nsweeps: {s: {m: [1, 2]}}\n", True),
+        ("include: []\n", False),
+        ("include: {a: b}\n", False),
+        ("sweeps: {}\n", False),
+        ("sweeps: [m]\n", False),
+        ("sweeps: {s: {m: 1}}\n", False),
+        ("sweeps: {s: t}\n", False),
+        ("{}\n", False),
+    ],
+)
+def test_files_that_others_include(text: str, right: bool, tmp_path: Path) -> None:
+    rules = schema()
+    assert (list(faults(yaml.safe_load(text), rules, rules)) == []) == right
 
 
 def test_every_field_of_the_spec_is_there_with_its_help() -> None:
@@ -134,6 +155,11 @@ RIGHT = [
     "epilogue: [{bias: {axis: row, dtype: fp32}}]",
     "tile: {m: 64}",
     "sweep: {arch: [sm_80, 90]}",
+    "sweep: {zip: {batch: [1, 2], arch: [sm_80, sm_90]}}",
+    "sweep: {zip: [{batch: [1, 2]}, {arch: [sm_80, sm_90]}], exclude: [{batch: 1, arch: 80}]}",
+    "sweep: {batch: [1, 2, 3], exclude: {batch: [1, 2]}}",
+    "sweep: archs",
+    "sweep: [archs, {batch: [1, 2]}]",
     "arch: 8.0",
     "name: 5",
     "dtype_c: none",
@@ -165,6 +191,11 @@ WRONG = [
     "sweep: {arch: []}",
     "sweep: {arch: sm_80}",
     "sweep: {name: [a]}",
+    "sweep: {zip: []}",
+    "sweep: {zip: {batch: 2}}",
+    "sweep: {exclude: 3, batch: [1, 2]}",
+    "sweep: {exclude: {name: a}, batch: [1, 2]}",
+    "sweep: []",
     "label: x",
     "alpha: 1e-3",
 ]
@@ -177,7 +208,7 @@ def test_schema_and_reader_agree(field: str, right: bool, tmp_path: Path) -> Non
     sizes = {"m": 8, "n": 8, "k": 8}
     swept = [name for name in sizes if field.startswith(f"{name}:")]
     rest = ", ".join(f"{name}: {size}" for name, size in sizes.items() if name not in swept)
-    text = f"kernels: [{{{rest}, {field}}}]\n"
+    text = f"sweeps: {{archs: {{arch: [80]}}}}\nkernels: [{{{rest}, {field}}}]\n"
     rules = schema()
     assert (list(faults(yaml.safe_load(text), rules, rules)) == []) == right
     path = tmp_path / "k.yaml"

@@ -127,7 +127,7 @@ EXTRAS = [
     (" sweep: {k: [1, 2]}}", ["36: k is given twice; line 2 gives it already"]),
     (
         " sweep: [sm_80]}",
-        ["28: 'sweep' wants fields with lists: sweep: {arch: [sm_80, sm_90]}"],
+        ["36: no sweep is named 'sm_80'; define it under 'sweeps'"],
     ),
     (
         " sweep: {arch: sm_80}}",

@@ -61,10 +61,11 @@ def test_n07_the_target_exists_at_rename_time(cache: Cache) -> None:
 def test_n07_a_rename_that_fails_is_no_error(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     """N07: a file system that refuses the rename costs the entry, nothing else."""
 
-    def refuse(*_: object) -> NoReturn:
+    def refuse(*_: object, **__: object) -> NoReturn:
         raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
 
     monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     assert not cache.put(KEY, "k", b"data")
     assert cache.get(KEY) is None
     assert cache.folder is not None
@@ -252,7 +253,7 @@ def test_a_read_only_file_system_is_read(cache: Cache, monkeypatch: pytest.Monke
     def refuse(*_: object, **__: object) -> NoReturn:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    for call in ("utime", "mkdir", "replace", "unlink"):
+    for call in ("utime", "mkdir", "replace", "link", "unlink"):
         monkeypatch.setattr(os, call, refuse)
     assert cache.get(KEY) == b"data"
     assert not cache.put(OTHER, "k", b"data")

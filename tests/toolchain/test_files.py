@@ -193,6 +193,7 @@ def test_a_refused_folder_is_named(
 @pytest.mark.usefixtures("way")
 def test_a_failed_rename_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", refuse(errno.EACCES))
+    monkeypatch.setattr(os, "link", refuse(errno.EACCES))
     with pytest.raises(EnvironmentLackError, match="permission denied"):
         atomic_write(tmp_path / "k.cu", b"new")
     assert list(tmp_path.iterdir()) == []

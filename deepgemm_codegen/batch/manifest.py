@@ -1,0 +1,203 @@
+"""The manifest of a folder of kernels: what each file is, without a compiler.
+
+``manifest.json`` holds a record a kernel: the spec it came from, the plan, the decisions with
+their reasons, the source's hash, and what a launch needs. It has no path and no time, and its
+bytes follow from the kernels alone, so that two machines write the same. Files of ours that are
+still in the folder although nobody asks for them any more are listed apart, so that they can be
+removed later. `deepgemm_codegen.schemas` has the format as JSON Schema.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from deepgemm_codegen import __version__
+from deepgemm_codegen.errors import EnvironmentLackError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "Manifest",
+    "manifest_text",
+    "plan_facts",
+    "read_manifest",
+    "record",
+]
+
+MANIFEST = "manifest.json"
+"""Name of the file."""
+
+FORMAT = "1.1"
+"""Version of the format: an addition raises the minor, a removal or change the major."""
+
+_OURS = '"generator": "deepgemm_codegen '
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest that was read.
+
+    Attributes:
+        kernels: its records, as JSON has them.
+        left: SHA-256 by name of files that are there although no record tells of them.
+    """
+
+    kernels: tuple[Mapping[str, Any], ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def made(self) -> dict[str, str]:
+        """SHA-256 by name of every file that the tool has written."""
+        records = {str(each["file"]): str(each["source_sha256"]) for each in self.kernels}
+        return {**self.left, **records}
+
+
+def plan_facts(plan: KernelPlan) -> dict[str, Any]:
+    """The numbers and words of a plan's body and schedule, under the names that code uses."""
+    body, schedule = plan.body, plan.schedule
+    return {
+        "body": _snake(type(body).__name__),
+        **_plain(body),
+        "schedule": _snake(type(schedule).__name__),
+        **_plain(schedule),
+    }
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _plain(value: Any) -> dict[str, int | str]:
+    """The fields of a dataclass that are numbers or words."""
+    found = ((f.name, getattr(value, f.name)) for f in fields(value))
+    return {name: each for name, each in found if type(each) in (int, str)}
+
+
+def record(plan: KernelPlan, source: str) -> str:
+    """The JSON text of one kernel's record.
+
+    ``launch.grid`` is an expression over the dynamic dimensions, such as
+    ``ceildiv(m, 64) * 96``; ``block`` counts threads, ``shared_bytes`` dynamic shared memory.
+    ``parameters`` are the caller's, which the launcher takes; where the kernel itself takes tensor
+    maps in the place of some, ``kernel_parameters`` lists its own, and ``tensor_maps`` describes
+    the maps that the host makes of the caller's pointers.
+    """
+    head = {
+        "name": plan.name,
+        "file": f"{plan.name}.cu",
+        "spec": str(plan.spec),
+        "target": plan.target,
+        "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "launch": {
+            "grid": str(plan.blocks),
+            "block": plan.body.threads,
+            "shared_bytes": plan.body.shared_bytes,
+        },
+        "plan": plan_facts(plan),
+    }
+    parameters = [
+        {"name": p.name, "role": p.role, **({"dtype": p.dtype.name} if p.dtype else {})}
+        for p in plan.parameters
+    ]
+    decisions = [
+        {
+            "id": decision.id,
+            "question": decision.question,
+            "choice": decision.choice,
+            "reason": decision.reason,
+            **({"rival": decision.rival} if decision.rival else {}),
+        }
+        for decision in plan.decisions
+    ]
+    lines = [f'      "{name}": {json.dumps(value)},' for name, value in head.items()]
+    lines.append(f'      "parameters": {_listed(parameters)},')
+    if plan.tensor_maps:
+        own = [{"name": p.name, "role": p.role} for p in plan.kernel_parameters]
+        lines.append(f'      "kernel_parameters": {_listed(own)},')
+        lines.append(f'      "tensor_maps": {_listed(_tensor_maps(plan))},')
+    lines.append(f'      "decisions": {_listed(decisions)}')
+    return "\n".join(["    {", *lines, "    }"])
+
+
+def _tensor_maps(plan: KernelPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "pointer": each.pointer,
+            "dtype": each.dtype.name,
+            "inner": str(each.inner),
+            "outer": str(each.outer),
+            "stride": str(each.stride),
+            "box": [each.box_inner, each.box_outer],
+        }
+        for each in plan.tensor_maps
+    ]
+
+
+def _listed(items: list[dict[str, Any]]) -> str:
+    """A JSON list, an item a line, so that a diff shows which item changed."""
+    if not items:
+        return "[]"
+    return "[\n" + ",\n".join(f"        {json.dumps(item)}" for item in items) + "\n      ]"
+
+
+def manifest_text(records: Iterable[str], left: Mapping[str, str] | None = None) -> str:
+    """The whole manifest from the records, in their order, and from the files that are left."""
+    head = f'{{\n  "format": "{FORMAT}",\n  {_OURS}{__version__}",\n  "kernels": [\n'
+    rest = ""
+    if left:
+        items = (
+            f'    {{"file": {json.dumps(f)}, "source_sha256": "{s}"}}' for f, s in left.items()
+        )
+        rest = ',\n  "left": [\n' + ",\n".join(items) + "\n  ]"
+    return head + ",\n".join(records) + f"\n  ]{rest}\n}}\n"
+
+
+def read_manifest(folder: str, *, needed: bool = False) -> Manifest:
+    """The manifest of a folder; an empty one when it has none, or one that cannot be read.
+
+    Args:
+        folder: its path.
+        needed: whether a folder without a readable manifest is an error.
+
+    Raises:
+        InputError: the folder has a ``manifest.json`` that is not ours, which would be
+            overwritten; the path is none of a folder; or a needed manifest is missing or damaged.
+        EnvironmentLackError: it may not be read.
+    """
+    path = os.path.join(folder, MANIFEST)  # noqa: PTH118  a str path, and pathlib costs cold time
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            text = file.read()
+    except FileNotFoundError as error:
+        if needed:
+            raise InputError(
+                f"'{path}' is missing; name a folder that deepgemm_codegen generate has written"
+            ) from error
+        return Manifest()
+    except (NotADirectoryError, ValueError) as error:  # a file on the way, or a NUL
+        raise InputError(f"'{folder}' can be no folder; choose another") from error
+    except OSError as error:
+        raise EnvironmentLackError(f"cannot read '{path}': {error.strerror}") from error
+    if _OURS not in text and (needed or text.strip()):
+        raise InputError(f"'{path}' is not a manifest of this tool; choose another folder")
+    try:
+        given = json.loads(text)
+        left = {str(each["file"]): str(each["source_sha256"]) for each in given.get("left", ())}
+        found = Manifest(tuple(given["kernels"]), left)
+        _ = found.made  # every record names its file
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if needed:
+            raise InputError(f"'{path}' is damaged; generate the kernels again") from error
+        return Manifest()  # cut short, or full of merge marks: generating again repairs it
+    return found

@@ -1,0 +1,93 @@
+"""Specs to sources, here or in other processes, few of them held at a time."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.batch.manifest import record
+from deepgemm_codegen.errors import CodegenError, InternalError
+from deepgemm_codegen.parallel import cores, in_processes
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["Made", "Source", "make", "make_all", "processes_for"]
+
+_CHUNK = 16
+"""Specs that a process takes at once: a message between processes costs as much as a kernel."""
+
+_SHARE = 300
+"""Kernels that make a further process worth its start, about half a second."""
+
+_MOST_PROCESSES = 8
+
+
+class Source(NamedTuple):
+    """One kernel: its name, the architecture it is compiled for, its source and its record."""
+
+    name: str
+    target: str
+    text: str
+    record: str
+
+
+class Made(NamedTuple):
+    """The sources of one spec in launch order, or an error message and its exit code."""
+
+    sources: tuple[Source, ...]
+    message: str = ""
+    exit_code: int = 0
+
+
+def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
+    """The kernels of one spec with their sources, in launch order."""
+    from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  a batch needs them, importing
+    from deepgemm_codegen.decide import decide  # noqa: PLC0415  it does not
+    from deepgemm_codegen.render import render_kernel  # noqa: PLC0415
+
+    program = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
+    return [(plan, render_kernel(plan)) for plan in program.kernels]
+
+
+def _made(spec: GemmSpec) -> Made:
+    """What `make` gives, or why it failed: a failure concerns one kernel, not the batch."""
+    try:
+        return Made(
+            tuple(
+                Source(plan.name, plan.target, text, record(plan, text))
+                for plan, text in make(spec)
+            )
+        )
+    except CodegenError as error:
+        return Made((), str(error) or type(error).__name__, error.exit_code)
+    except Exception as error:  # noqa: BLE001  a fault of ours in one kernel spares the others
+        message = f"internal error: {type(error).__name__}: {error}"
+        return Made((), message, InternalError.exit_code)
+
+
+def _made_of_each(specs: Sequence[GemmSpec]) -> list[Made]:
+    return [_made(spec) for spec in specs]
+
+
+def processes_for(count: int) -> int:
+    """How many processes serve a batch best here."""
+    return max(1, min(cores(), count // _SHARE, _MOST_PROCESSES))
+
+
+def make_all(specs: Sequence[GemmSpec], jobs: int) -> Generator[Made, None, None]:
+    """The sources of every spec, in order, by ``jobs`` processes.
+
+    Raises:
+        EnvironmentLackError: a process died.
+    """
+    if jobs <= 1:
+        yield from map(_made, specs)
+        return
+    chunks = [specs[at : at + _CHUNK] for at in range(0, len(specs), _CHUNK)]
+    with closing(in_processes(_made_of_each, chunks, jobs)) as results:
+        for result in results:
+            yield from result
