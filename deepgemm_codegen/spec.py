@@ -7,14 +7,19 @@ table `FIELDS`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
-from deepgemm_codegen.epilogue import EpilogueStep, parse_epilogue
+from deepgemm_codegen.epilogue import EpilogueStep, StepOperand, parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
-from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
+from deepgemm_codegen.numbers import (
+    DEFAULT_ALIGNMENT,
+    MAX_DIMENSION,
+    check_range,
+    whole_number,
+)
 from deepgemm_codegen.overrides import OVERRIDES, Overrides, override_value
 from deepgemm_codegen.precision import check_operands, check_output
 
@@ -32,9 +37,6 @@ MAX_STEPS = 64
 
 DEFAULT_DYNAMIC_MAX = 4096
 """A dynamic dimension without a maximum is planned for this size."""
-
-DEFAULT_ALIGNMENT = 16
-"""Alignment in bytes of a base pointer when nothing else is promised; cudaMalloc gives 256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ class GemmSpec:
         check_output(self.dtype_acc, self.dtype_c, self.dtype_d, len(self.epilogue))
         self._fill_leading_dimensions()
         self._check_alignments()
+        self._check_matrices_of_steps()
         for name, value in self.overrides.items():
             override_value(name, value)
 
@@ -196,6 +199,34 @@ class GemmSpec:
                 raise InputError(
                     f"{name} = {given}: give a power of two from {least} to 4096 (bytes)"
                 )
+
+    def _check_matrices_of_steps(self) -> None:
+        """Checks what steps read that is as large as D; a dense leading dimension becomes 0."""
+        _, length = self.stored("d")
+
+        def checked(operand: StepOperand) -> StepOperand:
+            if not operand.full:
+                return operand
+            least = operand.dtype.bytes
+            if operand.align & (operand.align - 1) or not least <= operand.align <= 4096:
+                raise InputError(
+                    f"{operand.name}: align = {operand.align}: give a power of two from {least} to"
+                    " 4096 (bytes)"
+                )
+            if operand.leading and operand.leading < length.size:
+                raise InputError(
+                    f"{operand.name}: ld = {operand.leading}: too small; a stored row holds"
+                    f" {length.size} elements, as D's does, so give {length.size} or more"
+                )
+            dense = not length.dynamic and operand.leading == length.size
+            return replace(operand, leading=0) if dense else operand
+
+        object.__setattr__(self, "epilogue", tuple(s.changed(checked) for s in self.epilogue))
+
+    def leading_of(self, operand: StepOperand) -> int:
+        """Elements from row to row of a step's matrix; 0 when known only at run time."""
+        _, length = self.stored("d")
+        return operand.leading or (0 if length.dynamic else length.size)
 
     def __str__(self) -> str:
         """The spec in one line, defaults left out; `from_text` reads it back."""
@@ -325,7 +356,7 @@ FIELDS: dict[str, str] = {
     "align_b": "alignment of B's base pointer",
     "align_c": "alignment of C's base pointer",
     "align_d": "alignment of D's base pointer",
-    "epilogue": "steps after the product, in order, such as bias,relu or bias:row:fp32",
+    "epilogue": "steps after the product, in order, such as bias,gelu or bias:row:fp32",
     "arch": "target architecture, such as sm_80",
     "gpu": "a GPU of that architecture whose facts the tree uses",
     "sms": "multiprocessor count that the tree uses",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.dtypes import BF16, E4M3, E5M2, FP16, FP32, INT8, INT32, UINT8, DType
-from deepgemm_codegen.epilogue import STEPS, EpilogueStep
+from deepgemm_codegen.epilogue import STEPS, EpilogueStep, StepOperand
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION, OVERRIDES, Dim, GemmSpec
 
@@ -207,9 +207,9 @@ def test_dynamic_dimensions_leave_strides_open() -> None:
 def test_epilogue_operands_default_to_the_type_of_d() -> None:
     steps = spec(dtype_d="fp32", epilogue="bias, relu,bias:row:bf16").epilogue
     assert steps == (
-        EpilogueStep("bias", "column", FP32),
+        EpilogueStep("bias", (StepOperand("bias", "column", FP32),)),
         EpilogueStep("relu"),
-        EpilogueStep("bias", "row", BF16),
+        EpilogueStep("bias", (StepOperand("bias", "row", BF16),)),
     )
 
 

@@ -25,6 +25,7 @@ from deepgemm_codegen.toolchain import compile_ptx
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.verdict import Verdict
     from deepgemm_codegen.plan import KernelPlan
@@ -36,7 +37,7 @@ SMALL = MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8)
 
 
 @lru_cache(maxsize=256)
-def plan_of(text: str, choice: MmaSyncChoice | None = SMALL) -> KernelPlan:
+def plan_of(text: str, choice: MmaSyncChoice | WgmmaChoice | None = SMALL) -> KernelPlan:
     """The plan of a spec's line with a tile of our choice, or the tree's (None)."""
     spec = GemmSpec.from_text(text)
     arch = load_arch(spec.arch, spec.gpu, spec.sms)
@@ -67,13 +68,17 @@ def device_of(plan: KernelPlan, source: str = "", arithmetic: str = "") -> Emula
     return EmulatorDevice(plan, compiled(source or source_of(plan), plan.target), arithmetic)
 
 
-def verdict_of(text: str, choice: MmaSyncChoice | None = SMALL, effort: float = 0.5) -> Verdict:
+def verdict_of(
+    text: str, choice: MmaSyncChoice | WgmmaChoice | None = SMALL, effort: float = 0.5
+) -> Verdict:
     """Judges the kernel of a spec's line on the emulator."""
     plan = plan_of(text, choice)
     return judge(device_of(plan), plan, effort=effort)
 
 
-def assert_right(text: str, choice: MmaSyncChoice | None = SMALL, effort: float = 0.5) -> Verdict:
+def assert_right(
+    text: str, choice: MmaSyncChoice | WgmmaChoice | None = SMALL, effort: float = 0.5
+) -> Verdict:
     """Judges and demands a pass; the failure shows the whole verdict."""
     verdict = verdict_of(text, choice, effort)
     assert verdict.passed, "\n".join(format_verdict(verdict))
