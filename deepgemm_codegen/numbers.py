@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deepgemm_codegen.errors import InputError
 
-__all__ = ["MAX_DIMENSION", "check_range", "whole_number"]
+__all__ = ["DEFAULT_ALIGNMENT", "MAX_DIMENSION", "check_range", "whole_number"]
 
 MAX_DIMENSION = 2**31 - 1024
 """Largest m, n, k, batch or leading dimension.
@@ -12,6 +12,9 @@ MAX_DIMENSION = 2**31 - 1024
 Kernels index rows and columns with 32-bit integers, and an index may run up to one tile past the
 end before the guard stops it.
 """
+
+DEFAULT_ALIGNMENT = 16
+"""Alignment in bytes of a base pointer when nothing else is promised; cudaMalloc gives 256."""
 
 _MOST_DIGITS = 30
 

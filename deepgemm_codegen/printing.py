@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.epilogue import EpilogueStep
+    from deepgemm_codegen.epilogue import Access, EpilogueStep, StepOperand
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.tiles import Extent, Operand
@@ -31,6 +31,9 @@ _MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
 _RELEASE = "if (thread == 0) mbarrier_arrive(empty + previous * 8);"
 _RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);"
 """A consumer gives a slot back: to its own producer, or to every block that copies into it."""
+
+_FORMULA_COLUMNS = 61
+"""The longest formula that the line it stands in has room for."""
 
 _CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
 """cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
@@ -44,15 +47,25 @@ class StepText:
 
     Attributes:
         kind: stem of the template file.
-        operand: the argument that points to the step's values, or empty.
-        index: C expression of the element that belongs to column ``v`` of the vector.
-        dtype: type name of the operand, or empty.
+        operands: C expression of each operand's float for element ``v`` of the vector, by name.
+        constants: C literal of each constant, by name.
+        matrices: the operands of which a vector is read beforehand.
     """
 
     kind: str
-    operand: str
-    index: str
+    operands: dict[str, str]
+    constants: dict[str, str]
+    matrices: tuple[MatrixText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixText:
+    """A step's matrix: the argument, its type, where rows start, the array a vector is read to."""
+
+    name: str
     dtype: str
+    leading: str
+    vector: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,7 @@ class Text:
     primitives: tuple[tuple[str, int], ...]
     steps: tuple[StepText, ...]
     step_kinds: tuple[str, ...]
+    matrix_types: tuple[str, ...]
     cache_of: Mapping[int, str]
     signature: str
     kernel_signature: str
@@ -115,10 +129,12 @@ def command_line(plan: KernelPlan) -> str:
 
 
 def _formula(plan: KernelPlan) -> str:
+    """What D is; a long chain of steps goes by its general name, since the spec stands above."""
     inner = "alpha * A * B" + (" + beta * C" if plan.spec.dtype_c is not None else "")
+    nested = inner
     for step in plan.spec.epilogue:
-        inner = f"{step.kind}({inner})"
-    return inner
+        nested = f"{step.kind}({nested})"
+    return nested if len(nested) <= _FORMULA_COLUMNS else f"epilogue({inner})"
 
 
 def _storage_types(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
@@ -167,12 +183,17 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
 def _output_primitives(plan: KernelPlan, through_slab: bool) -> list[str]:
     """The wrappers of the epilogue: C and step operands in, D out by slab or by TMA."""
     output = plan.output
-    readers = [step.dtype.name for step in plan.epilogue if step.dtype is not None]
+    steps = plan.epilogue
+    operands = [o for step in steps for o in step.operands]
+    readers = [operand.dtype.name for operand in operands]
     if output.c_dtype is not None:
         readers.append(output.c_dtype.name)
     names = [f"{name}_to_float" for name in readers if name != "fp32"]
     if output.c_dtype is not None:
         names.append("load_c")
+    if any(operand.full for operand in operands):
+        names.append("load_matrix")
+    names.extend(primitive for step in steps for primitive in step.primitives)
     if not through_slab:
         return [*names, f"pack_{output.dtype}x2", "tma_store"]
     if output.dtype.name != "fp32":
@@ -206,11 +227,46 @@ def _wgmma_operands(plan: KernelPlan) -> tuple[str, ...]:
     )
 
 
-def _step_text(index: int, step: EpilogueStep) -> StepText:
-    if step.dtype is None:
-        return StepText(step.kind, "", "", "")
-    element = "row" if step.access == "row" else "column + v"
-    return StepText(step.kind, f"{step.kind}{index}", element, step.dtype.name)
+_ELEMENTS: dict[Access, str] = {"scalar": "", "row": "[row]", "column": "[column + v]"}
+"""How the element of an operand that belongs to element ``v`` of the vector is named."""
+
+
+def _step_text(plan: KernelPlan, index: int, step: EpilogueStep) -> StepText:
+    operands, matrices = {}, []
+    for operand in step.operands:
+        name = operand.argument(index)
+        if operand.full:
+            matrix = _matrix_text(plan, name, operand)
+            matrices.append(matrix)
+            operands[operand.name] = f"{matrix.vector}[v]"
+            continue
+        element = name + _ELEMENTS[operand.access]
+        wide = operand.dtype.name == "fp32"
+        operands[operand.name] = element if wide else f"{operand.dtype}_to_float({element})"
+    constants = {name: _float_literal(text) for name, text in step.constants}
+    return StepText(step.kind, operands, constants, tuple(matrices))
+
+
+def _matrix_text(plan: KernelPlan, name: str, operand: StepOperand) -> MatrixText:
+    leading = f"ld{name}"
+    if plan.spec.leading_of(operand):
+        leading = leading.upper()
+    return MatrixText(name, operand.dtype.name, leading, f"{name}_row")
+
+
+def _float_literal(text: str) -> str:
+    """A decimal number as C writes a float."""
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def _matrices(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
+    """(argument, operand) of every matrix that the steps read."""
+    return [
+        (operand.argument(index), operand)
+        for index, step in enumerate(plan.epilogue)
+        for operand in step.operands
+        if operand.full
+    ]
 
 
 def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
@@ -223,6 +279,9 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     if output.c_dtype is not None:
         strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
     strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
+    for name, operand in _matrices(plan):
+        leading = _matrix_text(plan, name, operand).leading
+        strides.append((name, f"{plan.m.symbol} * {leading}"))
     return tuple(sorted(strides))
 
 
@@ -235,6 +294,7 @@ def _alignments(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     if output.c_dtype is not None:
         found["c"] = output.vector * output.c_dtype.bytes
     found["d"] = output.vector * output.dtype.bytes
+    found |= {name: output.vector * operand.dtype.bytes for name, operand in _matrices(plan)}
     found |= {tensor_map.pointer: TMA_ALIGNMENT for tensor_map in plan.tensor_maps}
     return tuple(sorted(found.items()))
 
@@ -249,12 +309,13 @@ def _refusals(plan: KernelPlan) -> tuple[str, ...]:
             conditions.append(f"{parameter.name} == nullptr && beta != 0.0f")
         elif parameter.pointer:
             conditions.append(f"{parameter.name} == nullptr")
-    conditions.extend(
-        f"ld{letter} < {plan.spec.stored(letter)[1]}"
-        if not plan.spec.stored(letter)[1].dynamic
-        else f"ld{letter} < {_dim_name(plan, letter)}"
-        for letter in (p.name[2] for p in plan.parameters if p.role == "stride")
-    )
+    for parameter in plan.parameters:
+        if parameter.role == "stride":
+            matrix = parameter.name[2:]
+            letter = matrix if matrix in "abc" else "d"  # a step's matrix is stored like D
+            _, length = plan.spec.stored(letter)
+            least = _dim_name(plan, letter) if length.dynamic else str(length)
+            conditions.append(f"{parameter.name} < {least}")
     return tuple(conditions)
 
 
@@ -334,6 +395,10 @@ def text_of(plan: KernelPlan) -> Text:
         ("LDB", plan.spec.ldb),
         ("LDC", plan.spec.ldc),
         ("LDD", plan.spec.ldd),
+        *(
+            (f"LD{name.upper()}", plan.spec.leading_of(operand))
+            for name, operand in _matrices(plan)
+        ),
     )
     clustered = isinstance(plan.body, Wgmma) and plan.body.cluster > 1
     per_cluster = " / CLUSTER" if clustered else ""
@@ -349,8 +414,9 @@ def text_of(plan: KernelPlan) -> Text:
         fixed_strides=tuple((name, value) for name, value in strides if value),
         batch_strides=_batch_strides(plan) if plan.batch > 1 else (),
         primitives=_primitives(plan),
-        steps=tuple(_step_text(index, step) for index, step in enumerate(plan.epilogue)),
+        steps=tuple(_step_text(plan, index, step) for index, step in enumerate(plan.epilogue)),
         step_kinds=tuple(dict.fromkeys(step.kind for step in plan.epilogue)),
+        matrix_types=tuple(dict.fromkeys(o.dtype.name for _, o in _matrices(plan))),
         cache_of=_CACHE_OF,
         signature=",\n    ".join(p.declaration for p in plan.parameters),
         kernel_signature=",\n    ".join(p.declaration for p in plan.kernel_parameters),

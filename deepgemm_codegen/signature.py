@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tma import TensorMap
 
 __all__ = ["Parameter", "kernel_parameters", "parameters"]
 
-_SCALARS = {"alpha": "float", "beta": "float", "dim": "int", "stride": "i64"}
+_SCALARS = {"alpha": "float", "beta": "float", "scalar": "float", "dim": "int", "stride": "i64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +23,16 @@ class Parameter:
     Attributes:
         name: as the signature spells it.
         role: what the harness passes: ``a b c d`` and ``operand`` are device pointers,
-            ``alpha``/``beta`` floats, ``dim`` a 32-bit size, ``stride`` a 64-bit leading
-            dimension in elements, ``map`` a tensor map by value.
+            ``alpha``, ``beta`` and ``scalar`` (a step's number) floats, ``dim`` a 32-bit size,
+            ``stride`` a 64-bit leading dimension in elements, ``map`` a tensor map by value.
         dtype: element type behind a pointer, else None.
-        step: index of the epilogue step for ``operand``, else -1.
+        operand: what an epilogue step reads, for ``operand`` and ``scalar``, else None.
     """
 
     name: str
-    role: Literal["a", "b", "c", "d", "operand", "alpha", "beta", "dim", "stride", "map"]
+    role: Literal["a", "b", "c", "d", "operand", "alpha", "beta", "scalar", "dim", "stride", "map"]
     dtype: DType | None = None
-    step: int = -1
+    operand: StepOperand | None = None
 
     @property
     def pointer(self) -> bool:
@@ -60,26 +61,37 @@ class Parameter:
 def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
     """The caller's arguments in order, which the launcher takes.
 
-    Matrices, step operands, scalars, dimensions, strides.
+    Matrices, step operands, alpha and beta, the steps' scalars, dimensions, strides.
     """
+    read = [
+        (operand.argument(index), operand)
+        for index, step in enumerate(spec.epilogue)
+        for operand in step.operands
+    ]
     found = [Parameter("a", "a", spec.dtype_a), Parameter("b", "b", spec.dtype_b)]
     if spec.dtype_c is not None:
         found.append(Parameter("c", "c", spec.dtype_c))
     found.append(Parameter("d", "d", spec.dtype_d))
     found.extend(
-        Parameter(f"{step.kind}{index}", "operand", step.dtype, step=index)
-        for index, step in enumerate(spec.epilogue)
-        if step.dtype is not None
+        Parameter(name, "operand", operand.dtype, operand)
+        for name, operand in read
+        if not operand.scalar
     )
     found.append(Parameter("alpha", "alpha"))
     if spec.dtype_c is not None:
         found.append(Parameter("beta", "beta"))
+    found.extend(Parameter(n, "scalar", operand=o) for n, o in read if o.scalar)
     dims = (("m", spec.m), ("n", spec.n), ("k", spec.k))
     found.extend(Parameter(name, "dim") for name, dim in dims if dim.dynamic)
     found.extend(
         Parameter(f"ld{letter}", "stride")
         for letter in "abcd"
         if getattr(spec, f"ld{letter}") == 0 and getattr(spec, f"dtype_{letter}") is not None
+    )
+    found.extend(
+        Parameter(f"ld{name}", "stride")
+        for name, operand in read
+        if operand.full and spec.leading_of(operand) == 0
     )
     return tuple(found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.naming import kernel_name
@@ -10,12 +9,9 @@ from deepgemm_codegen.plan import Decision, Grid, KernelPlan, MmaSync, Persisten
 from deepgemm_codegen.tiles import Extent, Output
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.epilogue import Access
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["extents_of", "program_of", "sources"]
-
-_SWAPPED: dict[Access, Access] = {"row": "column", "column": "row"}
 
 
 def extents_of(
@@ -62,7 +58,7 @@ def program_of(
     transposed = spec.layout_d == "t"
     epilogue = spec.epilogue
     if transposed:
-        epilogue = tuple(replace(s, access=_SWAPPED.get(s.access, s.access)) for s in epilogue)
+        epilogue = tuple(step.transposed() for step in epilogue)
     m, n, k = extents
     output = Output(
         dtype=spec.dtype_d,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.spec import Dim, GemmSpec
 
-__all__ = ["Travel", "output_vector", "place_operand", "travel_of"]
+__all__ = ["Travel", "matrices_like_d", "output_vector", "place_operand", "travel_of"]
 
 CP_ASYNC_LEAST = 4
 """cp.async copies 4, 8 or 16 bytes (PTX ISA)."""
@@ -136,23 +136,33 @@ def place_operand(
     )
 
 
-def output_vector(spec: GemmSpec) -> int:
-    """Elements of D (and C) that one lane moves at a time: 4, 2 or 1.
+def matrices_like_d(spec: GemmSpec) -> list[tuple[DType, int, int]]:
+    """(type, leading dimension or 0, alignment) of D, C and the matrices that steps read."""
+    found = [(spec.dtype_d, spec.ldd, spec.align_d)]
+    if spec.dtype_c is not None:
+        found.append((spec.dtype_c, spec.ldc, spec.align_c))
+    found.extend(
+        (operand.dtype, spec.leading_of(operand), operand.align)
+        for step in spec.epilogue
+        for operand in step.operands
+        if operand.full
+    )
+    return found
 
-    A vector must divide the row, so that a row's end never cuts one, and every row of D and of C
-    must start on it.
+
+def output_vector(spec: GemmSpec) -> int:
+    """Elements of D that one lane moves at a time, and of all that is read like D: 4, 2 or 1.
+
+    A vector must divide the row, so that a row's end never cuts one, and every row of each of
+    these matrices must start on it.
     """
     rows, columns = spec.stored("d")
     vector = OUTPUT_VECTOR
     if columns.dynamic:
         return 1
     vector = gcd(vector, columns.size)
-    for letter, dtype in (("d", spec.dtype_d), ("c", spec.dtype_c)):
-        if dtype is None:
-            continue
-        leading: int = getattr(spec, f"ld{letter}")
+    for dtype, leading, align in matrices_like_d(spec):
         stride = rows.size * leading if spec.batch > 1 else 0
-        align: int = getattr(spec, f"align_{letter}")
         if rows.dynamic or rows.size > 1:
             vector = gcd(vector, leading or 1)
         if stride:

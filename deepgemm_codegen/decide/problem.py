@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.operands import output_vector, travel_of
+from deepgemm_codegen.decide.operands import matrices_like_d, output_vector, travel_of
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -30,7 +30,8 @@ class Problem(NamedTuple):
         a, b: how each operand's bytes travel.
         a_k_major, b_k_major: whether k is contiguous in memory.
         vector: elements of D that a lane stores at a time.
-        d_bytes, c_bytes: of one element; ``c_bytes`` is 0 without C.
+        d_bytes, c_bytes: of one element; ``c_bytes`` is that of all that is read like D: of C and
+            of the matrices of epilogue steps, 0 without any.
         staged: whether any operand passes through registers on its way to shared memory.
     """
 
@@ -74,6 +75,6 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         b_k_major=b_k_major,
         vector=output_vector(spec),
         d_bytes=spec.dtype_d.bytes,
-        c_bytes=spec.dtype_c.bytes if spec.dtype_c is not None else 0,
+        c_bytes=sum(dtype.bytes for dtype, _, _ in matrices_like_d(spec)[1:]),
         staged=a.mechanism == "registers" or b.mechanism == "registers",
     )

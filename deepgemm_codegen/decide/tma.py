@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.decide.operands import matrices_like_d
 from deepgemm_codegen.layout import store_panels
 from deepgemm_codegen.tma import TMA_ALIGNMENT, TmaOperand
 
@@ -38,8 +39,10 @@ def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
     pairs = not columns.dynamic and columns.size % 2 == 0
     panels = store_panels(64, tile_n, spec.dtype_d.bytes)[0] > 0
     fits = spec.dtype_d.bytes == 2 and panels and pairs and not tma_obstacle(spec, "d")
-    if fits and spec.dtype_c is not None:
-        fits = spec.ldc % 2 == 0 and spec.ldc > 0 and spec.align_c >= 2 * spec.dtype_c.bytes
+    fits = fits and all(
+        leading > 0 and leading % 2 == 0 and align >= 2 * dtype.bytes
+        for dtype, leading, align in matrices_like_d(spec)
+    )
     return "tma" if fits else "slab"
 
 

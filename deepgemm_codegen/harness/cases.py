@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.harness.inputs import (
     Constant,
+    Factors,
     Inputs,
     Normal,
     OneNan,
@@ -39,7 +40,8 @@ class Case:
         check: ``exact``, ``random`` or ``hostile``.
         problem: sizes and scalars.
         inputs: operand values; a missing one is passed as a null pointer.
-        exact: whether D must be equal to the oracle in every bit.
+        exact: whether every sum is exact, so that D must be equal to the oracle in every bit but
+            for steps that are approximate.
         share: part of the block budget that the case gets on a device that samples.
         in_place: whether D is C's buffer.
         repeat: whether a device that runs whole grids runs it twice for equal bits.
@@ -65,11 +67,19 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
     """
     values: dict[str, Values] = {}
     limit = exact_limit(problem.k)
+    factors = {
+        operand.argument(index)
+        for index, step in enumerate(problem.spec.epilogue)
+        for operand, row in zip(step.operands, step.definition.operands, strict=True)
+        if row.factor
+    }
     for index, matrix in enumerate(problem.matrices):
         if matrix.name == "d":
             continue
         own = seed * 64 + index
-        if kind == "normal":
+        if matrix.name in factors:
+            values[matrix.name] = Factors(own)
+        elif kind == "normal":
             values[matrix.name] = Normal(own)
         else:
             values[matrix.name] = SmallIntegers(own, limit if matrix.name in "ab" else 8)
@@ -85,11 +95,6 @@ def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
         elif name in values:
             values[name] = value
     return Inputs(inputs.name, values)
-
-
-def _exactly(problem: Problem) -> bool:
-    """Whether the epilogue has only steps that are exact on whole numbers."""
-    return all(step.definition.exact for step in problem.spec.epilogue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,14 @@ class _Sizes:
             alpha=alpha,
             beta=beta,
             padding=self.padding,
+            scalars=_scalars(plan),
         )
+
+
+def _scalars(plan: KernelPlan) -> dict[str, float]:
+    """Numbers for the steps that take some: each another, none a power of two."""
+    names = [parameter.name for parameter in plan.parameters if parameter.role == "scalar"]
+    return {name: 0.7 + 0.4 * index for index, name in enumerate(names)}
 
 
 def cases_of(plan: KernelPlan, seed: int) -> tuple[Case, ...]:
@@ -126,11 +138,11 @@ def _full_size(plan: KernelPlan, seed: int) -> list[Case]:
     # Whole numbers, alpha 1, beta 0 and C full of NaN: bit-equal, and C is not read.
     plain = sizes.bind(plan, 1.0, 0.0)
     integers = inputs_for(plain, "exact", "integers", seed)
-    exact = _exactly(plain)
-    found = [Case("exact", plain, _with(integers, c=Constant(NAN)), exact, 1.0)]
+    found = [Case("exact", plain, _with(integers, c=Constant(NAN)), exact=True, share=1.0)]
 
-    # Normal values and scalars that are no powers of two.
-    scaled = sizes.bind(plan, 0.7, -1.3)
+    # Normal values and scalars that are no powers of two; small sums where an activation bends.
+    bends = any(step.definition.turns for step in plan.epilogue)
+    scaled = sizes.bind(plan, 1.7 * max(plain.k, 1) ** -0.5 if bends else 0.7, -1.3)
     normal = inputs_for(scaled, "random", "normal", seed + 1)
     found.append(Case("random", scaled, normal, exact=False, share=0.5, repeat=True))
 
@@ -140,17 +152,17 @@ def _full_size(plan: KernelPlan, seed: int) -> list[Case]:
             plan.output.c_dtype == plan.output.dtype
             and both.matrix("c").leading == both.matrix("d").leading
         )
-        found.append(Case("exact", both, integers, exact, 0.25, in_place=same))
+        found.append(Case("exact", both, integers, exact=True, share=0.25, in_place=same))
     # alpha 0 reads neither A nor B, beta 0 not C: null pointers where they are not read.
     nothing = _with(integers, a=Constant(NAN), b=Constant(NAN))
     if has_c:
-        found.append(Case("hostile", sizes.bind(plan, 0.0, 0.5), nothing, exact, 0.25))
+        found.append(Case("hostile", sizes.bind(plan, 0.0, 0.5), nothing, exact=True, share=0.25))
     unread = _with(integers, a=None, b=None, c=None)
-    found.append(Case("hostile", sizes.bind(plan, 0.0, 0.0), unread, exact, 0.25))
+    found.append(Case("hostile", sizes.bind(plan, 0.0, 0.0), unread, exact=True, share=0.25))
     if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
         row = plain.m - 1
         poisoned = _with(integers, a=OneNan(integers.values["a"], row), c=Constant(NAN))
-        found.append(Case("hostile", plain, poisoned, exact, 0.0))
+        found.append(Case("hostile", plain, poisoned, exact=True, share=0.0))
     return found
 
 
@@ -188,7 +200,7 @@ def _other_sizes(plan: KernelPlan, seed: int) -> list[Case]:
         inputs = inputs_for(problem, "exact", "integers", seed + 2 + number)
         if beta == 0.0:
             inputs = _with(inputs, c=Constant(NAN))
-        found.append(Case("exact", problem, inputs, _exactly(problem), 0.25))
+        found.append(Case("exact", problem, inputs, exact=True, share=0.25))
     problem = wanted[1].bind(plan, 0.7, -1.3)
     normal = inputs_for(problem, "random", "normal", seed + 1)
     found.append(Case("random", problem, normal, exact=False, share=0.25, repeat=True))

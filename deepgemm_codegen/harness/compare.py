@@ -1,7 +1,7 @@
 """Is D what the oracle says? An interval test that NaN cannot pass, and what to tell when it fails.
 
-An element is right when it lies between the oracle's value minus and plus its bound, both ends
-rounded to D's type. Rounding is monotone, so this allows for the output's rounding exactly:
+An element is right when it lies in the oracle's interval, both ends of which are rounded to D's
+type. Rounding is monotone, so this allows for the output's rounding exactly:
 overflow to infinity and subnormals need no case of their own. Plus and minus zero are equal.
 """
 
@@ -52,18 +52,20 @@ def compare(
     """Compares float64 values of D over a region.
 
     Where the oracle itself is NaN, D must be NaN too, and not the NaN that stood there before:
-    ``untouched`` marks the elements whose bits are still poison.
+    ``untouched`` marks the elements whose bits are still poison. In an integer D that may be a
+    result.
     """
     value = expected.value
-    low = round_to(value - expected.error, dtype, xp)
-    high = round_to(value + expected.error, dtype, xp)
+    low = round_to(expected.low, dtype, xp)
+    high = round_to(expected.high, dtype, xp)
     right = (got >= low) & (got <= high) | (xp.isnan(got) & xp.isnan(value))
-    if untouched is not None:
+    if untouched is not None and not dtype.integer:
         right &= ~untouched
     mask = ~right
     # Part of the bound that is needed before the output's rounding explains the rest.
     needed = xp.maximum(xp.abs(got - value) - quantum(got, dtype, xp) / 2, 0.0)
-    ratio = xp.where(needed > 0, needed / xp.where(expected.error > 0, expected.error, 1.0), 0.0)
+    side = xp.where(got > value, expected.high - value, value - expected.low)
+    ratio = xp.where(needed > 0, needed / xp.where(side > 0, side, 1.0), 0.0)
     # The interval decides; the ratio reports, and agrees with it.
     ratio = xp.where(mask, xp.where(ratio > 1.0, ratio, xp.inf), xp.minimum(ratio, 1.0))
     ratio = xp.where(right & ~(ratio >= 0.0), 0.0, ratio)  # NaN or infinity, as it must be

@@ -96,18 +96,11 @@ def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]
         yield "beta was applied as 1", otherwise(problem.alpha, 1.0)
     if problem.alpha not in (0.0, 1.0):
         yield "alpha was ignored", otherwise(1.0, problem.beta)
-    steps = problem.spec.epilogue
-    for index, step in enumerate(steps):
-        if step.dtype is not None:
-            name = f"{step.kind}{index}"
-            for factor, what in ((0.0, "was left out"), (problem.alpha, "was scaled by alpha")):
-                scaled = replace(oracle, factors={name: factor})
-                yield f"{step} {what}", scaled.expected(region, product)
-        elif all(later.dtype is None for later in steps[index:]):
-            # Operands are found by their step's number, so only steps behind them may go.
-            spec = replace(problem.spec, epilogue=steps[:index] + steps[index + 1 :])
-            fewer = replace(problem, plan=replace(problem.plan, spec=spec))
-            yield f"{step} was left out", replace(oracle, problem=fewer).expected(region, product)
+    for index, step in enumerate(problem.spec.epilogue):
+        yield f"{step} was left out", replace(oracle, skipped=(index,)).expected(region, product)
+        for operand in step.operands:
+            scaled = replace(oracle, factors={operand.argument(index): problem.alpha})
+            yield f"{step} was scaled by alpha", scaled.expected(region, product)
     if product is not None and problem.k:
         yield from _wrong_products(oracle, region, product)
 
@@ -130,9 +123,9 @@ def _wrong_products(
         if end - start < tile_k:
             name = f"the tail of k, {name},"
         for sign, what in ((-1.0, "was left out"), (1.0, "was added twice")):
-            changed = Expected(product.value + sign * share, product.error)
+            changed = Expected.around(product.value + sign * share, product.error)
             yield f"{name} {what}", oracle.expected(region, changed)
     if (rows, problem.k) == (problem.k, columns) == (problem.m, problem.n):
         for name, value in (("A", a.T @ b), ("B", a @ b.T)):
-            changed = Expected(value, product.error)
+            changed = Expected.around(value, product.error)
             yield f"{name} was read transposed", oracle.expected(region, changed)

@@ -227,7 +227,7 @@ def launch_arguments(problem: Problem, addresses: Mapping[str, int]) -> tuple[An
         problem: the kernel with its sizes.
         addresses: device address of each matrix by name; one that is missing becomes null.
     """
-    kinds = {"alpha": "f4", "beta": "f4", "dim": "i4", "stride": "i8"}
+    kinds = {"alpha": "f4", "beta": "f4", "scalar": "f4", "dim": "i4", "stride": "i8"}
     maps = {description.name: description for description in problem.plan.tensor_maps}
     strides = {f"ld{m.name}": m.leading for m in problem.matrices}
     found: list[Any] = []

@@ -89,5 +89,5 @@ class GpuPrefixSums:
         )
         self._function((tiles, 1, 1), (TILE * TILE, 1, 1), arguments)
         if model is None:
-            return Expected(total + 0.0, error)
+            return Expected.around(total + 0.0, error)
         return finish_bound(total, error, k, model)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 __all__ = [
     "Constant",
+    "Factors",
     "Given",
     "Inputs",
     "Normal",
@@ -86,6 +87,18 @@ class Normal:
         whole = (total.astype(xp.int64) - 1020) * (factor.astype(xp.int64) + 1024)
         # 209 is the deviation of the sum of bytes; 1.53 the root mean square of the factor.
         return whole.astype(xp.float32) * xp.float32(1 / 2.0**18) * xp.float32(0.8125)
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Values from 0.5 to 2 with full significands, for what multiplies."""
+
+    seed: int
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        z = _hash(self.seed, batch, row, column, xp) >> xp.uint64(41)
+        return (z.astype(xp.int64) * 3 + (1 << 23)).astype(xp.float32) * xp.float32(2.0**-24)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from deepgemm_codegen.harness.numbers import decode, encode, quiet
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from deepgemm_codegen.epilogue import EpilogueStep, StepOperand
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Problem, Region
 
@@ -71,15 +72,26 @@ class StepModel:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The oracle's answer for one region.
+    """The oracle's answer for one region: an interval around each value.
 
     Attributes:
         value: float64, before rounding to D's type.
-        error: how far fp32 arithmetic may end from it, same shape; zero where it must be exact.
+        low, high: where fp32 arithmetic may end, same shape; the value where it must be exact.
     """
 
     value: Any
-    error: Any
+    low: Any
+    high: Any
+
+    @classmethod
+    def around(cls, value: Any, error: Any) -> Expected:
+        """The interval that reaches equally far to both sides."""
+        return cls(value, value - error, value + error)
+
+    @property
+    def error(self) -> Any:
+        """How far the further end is away."""
+        return (self.high - self.low) / 2 + abs((self.high + self.low) / 2 - self.value)
 
 
 class PrefixSums(Protocol):
@@ -101,6 +113,7 @@ class Oracle:
         model: the arithmetic to allow for; None when the inputs make everything exact.
         prefix_sums: how A * B is summed: `prefix_sums`, or a GPU's own.
         factors: what to multiply operands by, for hypotheses about wrong kernels.
+        skipped: numbers of epilogue steps to leave out, for the same.
     """
 
     problem: Problem
@@ -109,6 +122,7 @@ class Oracle:
     model: StepModel | None = None
     prefix_sums: PrefixSums = field(default_factory=lambda: prefix_sums)
     factors: Mapping[str, float] = field(default_factory=dict)
+    skipped: tuple[int, ...] = ()
 
     def operand(self, name: str, batch: Any, row: Any, column: Any) -> Any:
         """float64 values of an operand at broadcasting indices, rounded to its type."""
@@ -129,7 +143,7 @@ class Oracle:
         """A * B over a region, with its bound."""
         zeros = self.xp.zeros(region.shape)
         if self.problem.k == 0:
-            return Expected(zeros, zeros)
+            return Expected.around(zeros, zeros)
         a, b = self.slices(region)
         return self.prefix_sums(a, b, self.model, self.xp)
 
@@ -151,29 +165,42 @@ class Oracle:
         if problem.beta != 0.0:
             value = problem.beta * self.operand("c", *region.indices(xp)) + value
             error = error + relative * xp.abs(value)
-        return self._epilogue(region, Expected(value, error))
+        found = Expected.around(value, error)
+        for index, step in enumerate(problem.spec.epilogue):
+            if index not in self.skipped:
+                found = self._step(region, index, step, found)
+        return found
 
-    def _epilogue(self, region: Region, start: Expected) -> Expected:
-        value, error = start.value, start.error
-        xp = self.xp
-        for index, step in enumerate(self.problem.spec.epilogue):
-            vector = None
-            if step.dtype is not None:
-                _, rows, columns = region.indices(xp)
-                along = columns if step.access == "column" else rows
-                zero = xp.zeros_like(along)
-                vector = self.operand(f"{step.kind}{index}", zero, zero, along)
-            meaning = step.definition.meaning
-            result = meaning(value, vector)
-            if self.model is not None:
-                # Every step is monotone enough over so small an interval that its ends tell.
-                spread = xp.maximum(
-                    xp.abs(meaning(value + error, vector) - result),
-                    xp.abs(meaning(value - error, vector) - result),
-                )
-                error = spread + ROUND * xp.abs(result)
-            value = result
-        return Expected(value, error)
+    def _step(self, region: Region, index: int, step: EpilogueStep, given: Expected) -> Expected:
+        """What a step makes of an interval: the image of its ends and of the turns between them."""
+        xp, kind = self.xp, step.definition
+        read = {o.name: self._read(region, index, o) for o in step.operands}
+        read |= {name: float(text) for name, text in step.constants}
+        ends = [kind.meaning(end, **read) for end in (given.value, given.low, given.high)]
+        for turn in kind.turns:
+            inside = (given.low < turn) & (turn < given.high)
+            ends.append(kind.meaning(xp.where(inside, turn, given.value), **read))
+        low = high = ends[0]
+        for end in ends[1:]:
+            low, high = xp.minimum(low, end), xp.maximum(high, end)
+        if not kind.exact:
+            low = low - (kind.relative * xp.abs(low) + kind.absolute)
+            high = high + (kind.relative * xp.abs(high) + kind.absolute)
+        # One rounding, which keeps order: the ends round to where a value between them may.
+        value, low, high = (end.astype(xp.float32).astype(float) for end in (ends[0], low, high))
+        return Expected(value, low, high)
+
+    def _read(self, region: Region, index: int, operand: StepOperand) -> Any:
+        """What a step reads, as it broadcasts against the region."""
+        name = operand.argument(index)
+        batch, rows, columns = region.indices(self.xp)
+        if operand.scalar:
+            return self.problem.scalars[name] * self.factors.get(name, 1.0)
+        if operand.full:
+            return self.operand(name, batch, rows, columns)
+        along = columns if operand.access == "column" else rows
+        zero = self.xp.zeros_like(along)
+        return self.operand(name, zero, zero, along)
 
 
 def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
@@ -181,7 +208,7 @@ def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
     rows, k = a.shape
     columns = b.shape[1]
     if model is None:
-        return Expected(a @ b + 0.0, xp.zeros((rows, columns)))  # + 0.0: a zero sum is +0
+        return Expected.around(a @ b + 0.0, xp.zeros((rows, columns)))  # + 0.0: a zero sum is +0
     length = model.length
     steps = -(-k // length)
     pad = steps * length - k
@@ -210,4 +237,4 @@ def finish_bound(total: Any, error: Any, k: int, model: StepModel) -> Expected:
     growth = math.exp(steps * (model.cut + CUT))
     # So does the oracle, by k roundings to float64 of what was cut at 2^-21 above.
     growth += k * model.length * 2.0**-32
-    return Expected(total + 0.0, growth * error + steps * TINY)
+    return Expected.around(total + 0.0, growth * error + steps * TINY)

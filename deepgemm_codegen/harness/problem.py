@@ -13,6 +13,8 @@ from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.numbers import MAX_DIMENSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.signature import Parameter
@@ -121,7 +123,9 @@ class Problem:
         plan: the kernel.
         m, n, k: the caller's sizes; up to the planned size where dynamic, equal to it where not.
         alpha, beta: the scalars (beta is not passed where the plan has no C).
-        matrices: A, B, C where there is one, D, then the epilogue's vectors, by parameter name.
+        matrices: A, B, C where there is one, D, then what the epilogue's steps read, by parameter
+            name.
+        scalars: the numbers that steps take, by parameter name.
     """
 
     plan: KernelPlan
@@ -131,6 +135,7 @@ class Problem:
     alpha: float
     beta: float
     matrices: tuple[Matrix, ...]
+    scalars: dict[str, float]
 
     @property
     def spec(self) -> GemmSpec:
@@ -163,13 +168,16 @@ class Problem:
             return value
         if parameter.role == "dim":
             return self.sizes[parameter.name]
+        if parameter.role == "scalar":
+            return self.scalars[parameter.name]
         return self.matrix(parameter.name[2:]).leading
 
     def __str__(self) -> str:
         """Sizes and scalars in one line, as a verdict quotes them."""
         beta = f" beta={self.beta:g}" if self.spec.dtype_c is not None else ""
         batch = f" batch={self.spec.batch}" if self.spec.batch > 1 else ""
-        return f"m={self.m} n={self.n} k={self.k}{batch} alpha={self.alpha:g}{beta}"
+        scalars = "".join(f" {name}={value:g}" for name, value in self.scalars.items())
+        return f"m={self.m} n={self.n} k={self.k}{batch} alpha={self.alpha:g}{beta}{scalars}"
 
 
 def _bound(name: str, dim: Dim, given: int | None) -> int:
@@ -192,11 +200,13 @@ def bind(
     alpha: float = 1.0,
     beta: float = 0.0,
     padding: int = 0,
+    scalars: Mapping[str, float] | None = None,
 ) -> Problem:
     """A problem for a plan: sizes of its dynamic dimensions, scalars, strides.
 
     A size that is None is the planned one. The scalars are rounded to fp32, as the kernel gets
-    them. ``padding`` elements are added to each row whose leading dimension is an argument.
+    them; a step's is 1 unless ``scalars`` has it. ``padding`` elements are added to each row whose
+    leading dimension is an argument.
 
     Raises:
         InputError: a size that the kernel was not made for.
@@ -209,19 +219,14 @@ def bind(
         "n": _bound("n", spec.n, n),
         "k": _bound("k", spec.k, k),
     }
-    by_role = {
-        "a": ("m", "k", spec.layout[0]),
-        "b": ("k", "n", spec.layout[1]),
-        "c": ("m", "n", spec.layout_d),
-        "d": ("m", "n", spec.layout_d),
-    }
+    roles = {"a": ("m", "k", spec.layout[0]), "b": ("k", "n", spec.layout[1])}
     found = []
     for parameter in plan.parameters:
         if parameter.dtype is None:
             continue
-        if parameter.role == "operand":
-            length = sizes["n" if spec.epilogue[parameter.step].access == "column" else "m"]
-            align = parameter.dtype.bytes
+        operand = parameter.operand
+        if operand is not None and not operand.full:
+            length = sizes["n" if operand.access == "column" else "m"]
             found.append(
                 Matrix(
                     name=parameter.name,
@@ -230,13 +235,17 @@ def bind(
                     rows=1,
                     columns=length,
                     leading=max(length, 1),
-                    align=align,
+                    align=parameter.dtype.bytes,
                 )
             )
             continue
-        rows, columns, letter = by_role[parameter.role]
+        rows, columns, letter = roles.get(parameter.role, ("m", "n", spec.layout_d))
         length = sizes[rows if letter == "t" else columns]
-        fixed: int = getattr(spec, f"ld{parameter.role}")
+        if operand is None:
+            leading: int = getattr(spec, f"ld{parameter.role}")
+            align: int = getattr(spec, f"align_{parameter.role}")
+        else:
+            leading, align = spec.leading_of(operand), operand.align
         found.append(
             Matrix(
                 name=parameter.name,
@@ -245,8 +254,8 @@ def bind(
                 rows=sizes[rows],
                 columns=sizes[columns],
                 transposed=letter == "t",
-                leading=fixed or max(length, 1) + padding,
-                align=getattr(spec, f"align_{parameter.role}"),
+                leading=leading or max(length, 1) + padding,
+                align=align,
             )
         )
     if spec.dtype_c is None:
@@ -257,4 +266,9 @@ def bind(
         alpha=float(np.float32(alpha)),
         beta=float(np.float32(beta)),
         matrices=tuple(found),
+        scalars={
+            parameter.name: float(np.float32((scalars or {}).get(parameter.name, 1.0)))
+            for parameter in plan.parameters
+            if parameter.role == "scalar"
+        },
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.dtypes import DTYPES
-from deepgemm_codegen.epilogue import STEPS
+from deepgemm_codegen.epilogue import AXIS_WORDS, STEPS
+from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.specfile.fields import CHOICES, GROUPS, HELP, NAME, bounds, kind_of
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.epilogue import Option
 
 __all__ = ["build_schema"]
 
@@ -138,24 +142,37 @@ def _value(name: str) -> dict[str, Any]:
 def _step() -> dict[str, Any]:
     """One epilogue step: ``relu``, ``bias:row:fp32`` or ``{bias: {axis: row, dtype: fp32}}``."""
     words = "|".join(STEPS)
-    options = {
-        "type": "object",
-        "properties": {
-            "axis": {"description": "one value a row, or a column", "enum": ["row", "column"]},
-            "dtype": {"description": "type of the step's operand", **_value("dtype")},
-        },
-        "additionalProperties": False,
-    }
     return {
         "description": "; ".join(f"{step.name}: {step.summary}" for step in STEPS.values()),
         "anyOf": [
-            {"type": "string", "pattern": f"^({words})(:[a-z0-9]+)*$"},
+            {"type": "string", "pattern": f"^({words})(:[-+.=_a-zA-Z0-9]+)*$"},
             {
                 "type": "object",
-                "properties": {name: options for name, step in STEPS.items() if step.has_operand},
+                "properties": {
+                    name: {
+                        "type": "object",
+                        "properties": {option.name: _option(option) for option in step.options},
+                        "additionalProperties": False,
+                    }
+                    for name, step in STEPS.items()
+                    if step.options
+                },
                 "additionalProperties": False,
                 "minProperties": 1,
                 "maxProperties": 1,
             },
         ],
     }
+
+
+def _option(option: Option) -> dict[str, Any]:
+    """One option of a step."""
+    if option.kind == "type":
+        value = _value("dtype")
+    elif option.kind == "axis":
+        value = {"enum": [word for word, to in AXIS_WORDS.items() if to in option.accesses]}
+    elif option.kind == "size":
+        value = {"type": "integer", "minimum": 1, "maximum": MAX_DIMENSION}
+    else:
+        value = {"type": "number"}
+    return {"description": option.summary, **value}

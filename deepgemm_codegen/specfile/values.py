@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.dtypes import FP16, parse_dtype
-from deepgemm_codegen.epilogue import parse_epilogue
+from deepgemm_codegen.epilogue import STEPS, parse_epilogue, read_option, step_kind
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.specfile.fields import STEP_NAMES, kind_of
 from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
@@ -20,6 +20,7 @@ from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequenc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from deepgemm_codegen.epilogue import Option, StepKind
     from deepgemm_codegen.specfile.problems import Sink
 
 __all__ = ["Given", "convert", "describe", "shorten", "yaml_flavour"]
@@ -243,6 +244,14 @@ def _epilogue(name: str, node: Node) -> str:
     return text
 
 
+def _known_step(name: str, mark: Mark) -> StepKind:
+    """The step of that name."""
+    try:
+        return step_kind(name)
+    except InputError as error:
+        raise _RefusedError(mark, str(error)) from error
+
+
 def _step(node: Node) -> str:
     wanted = f"give a step: {', '.join(STEP_NAMES)}"
     if isinstance(node, Mapping):
@@ -271,35 +280,45 @@ def _step_with_options(node: Mapping) -> str:
             node.mark, "one step an item: write [bias, relu] or [{bias: {axis: row}}, relu]"
         )
     key, options = node.pairs[0]
-    name = _check_step(key.text, key.mark)
+    name = _known_step(key.text, key.mark).name
     if not isinstance(options, Mapping):
         if isinstance(options, Scalar) and yaml_flavour(options) == "null":
             raise _RefusedError(key.mark, f"step '{name}' has no options; write just {name}")
-        raise _RefusedError(
-            options.mark, f"options of '{name}' are a mapping: {{axis: row, dtype: fp32}}"
-        )
+        example = STEPS[name].example
+        if not example:
+            raise _RefusedError(options.mark, f"step '{name}' takes no options; write just {name}")
+        raise _RefusedError(options.mark, f"options of '{name}' are a mapping: {example}")
     words = [name]
     for option, value in options.pairs:
-        if option.text not in ("axis", "dtype"):
-            close = nearest(option.text, ["axis", "dtype"])
+        found = next((o for o in STEPS[name].options if o.name == option.text), None)
+        if found is None:
+            known = [o.name for o in STEPS[name].options]
             raise _RefusedError(
                 option.mark,
-                f"unknown option '{shorten(option.text)}' of '{name}'{close}; known: axis, dtype",
+                f"unknown option '{shorten(option.text)}' of '{name}'{nearest(option.text, known)};"
+                f" known: {', '.join(known) or 'none'}",
             )
-        if option.text == "dtype":
-            text = _word("dtype", value, "give a type such as fp32")
-            try:
-                parse_dtype(text)
-            except InputError as error:
-                raise _RefusedError(value.mark, str(error)) from error
-        else:
-            text = _word("axis", value, "give row or column")
-            if text not in ("row", "column"):
-                close = nearest(text, ["row", "column"])
-                raise _RefusedError(value.mark, f"axis = {shorten(text)}: row or column{close}")
-        _check_step(f"{name}:{text}", value.mark)
-        words.append(text)
-    return ":".join(words)
+        words.append(f"{found.name}={_option(name, found, value)}")
+    return _check_step(":".join(words), node.mark)
+
+
+def _option(step: str, option: Option, node: Node) -> str:
+    """The text of one option's value."""
+    wanted = f"give {' or '.join(option.accesses) or _WANTED[option.kind]}"
+    text = _word(option.name, node, wanted)
+    if option.kind == "size":
+        return _digits(option.name, text, node.mark, wanted)
+    remedy = _numeric_remedy(text) if option.kind == "number" and not _is_number(text) else ""
+    if remedy and not remedy.startswith("a whole number"):
+        raise _RefusedError(node.mark, f"{option.name} = {shorten(text)}: {remedy}")
+    try:
+        read_option(STEPS[step], option.name, text)
+    except InputError as error:
+        raise _RefusedError(node.mark, str(error)) from error
+    return text
+
+
+_WANTED = {"type": "a type such as fp32", "size": "a whole number", "number": "a number"}
 
 
 _READERS: dict[str, Callable[[str, Node], str]] = {

@@ -142,7 +142,7 @@ def test_t12_inner_dimension_of_zero() -> None:
 
 @pytest.mark.parametrize("sizes", [{"m": 0}, {"n": 0}])
 def test_t13_nothing_to_compute_launches_nothing(
-    sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    sizes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault seen: a grid of at least one block."""
     plan = plan_of("m=dynamic n=dynamic k=64")

@@ -124,12 +124,12 @@ def solve(
         steps.append(lambda x: x + beta * c.astype(np.float64))
     for index, step in enumerate(plan.spec.epilogue):
         if step.kind == "bias":
-            assert step.dtype is not None
-            length = n if step.access == "column" else m
-            values = _values(rng, (1, length), DTYPES[step.dtype.name], whole=True)[0]
+            (operand,) = step.operands
+            length = n if operand.access == "column" else m
+            values = _values(rng, (1, length), DTYPES[operand.dtype.name], whole=True)[0]
             arrays[f"bias{index}"] = values
             wide = values.astype(np.float64)
-            wide = wide[None, :] if step.access == "column" else wide[:, None]
+            wide = wide[None, :] if operand.access == "column" else wide[:, None]
             steps.append(partial(np.add, wide))
         else:
             assert step.kind == "relu"

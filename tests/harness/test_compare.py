@@ -14,7 +14,7 @@ INF, NAN = np.inf, np.nan
 
 def against(got: Any, wanted: Any, error: Any, dtype: Any = FP16) -> Any:
     """Compares one element."""
-    expected = Expected(np.array([[float(wanted)]]), np.array([[float(error)]]))
+    expected = Expected.around(np.array([[float(wanted)]]), np.array([[float(error)]]))
     return compare(np.array([[float(got)]]), expected, dtype, np)
 
 
@@ -56,19 +56,19 @@ def test_the_worst_is_counted_beyond_the_outputs_own_rounding() -> None:
 def test_nan_among_many_is_found_and_placed() -> None:
     got = np.ones((3, 4))
     got[1, 2] = NAN
-    found = compare(got, Expected(np.ones((3, 4)), np.ones((3, 4))), FP16, np)
+    found = compare(got, Expected.around(np.ones((3, 4)), np.ones((3, 4))), FP16, np)
     assert (found.wrong, found.at, found.worst) == (1, (1, 2), INF)
     assert np.argwhere(found.mask).tolist() == [[1, 2]]
 
 
 def test_the_first_wrong_element_is_reported_with_what_was_allowed() -> None:
     got = np.array([[1.0, 5.0, 9.0]])
-    found = compare(got, Expected(np.ones((1, 3)), np.full((1, 3), 0.5)), FP32, np)
+    found = compare(got, Expected.around(np.ones((1, 3)), np.full((1, 3), 0.5)), FP32, np)
     assert (found.at, found.got, found.wanted, found.low, found.high) == ((0, 1), 5, 1, 0.5, 1.5)
 
 
 def test_poison_that_stands_where_nan_belongs_is_wrong() -> None:
     nan = np.full((1, 2), NAN)
     untouched = np.array([[True, False]])
-    found = compare(nan, Expected(nan, np.zeros((1, 2))), FP16, np, untouched)
+    found = compare(nan, Expected.around(nan, np.zeros((1, 2))), FP16, np, untouched)
     assert found.mask.tolist() == [[True, False]]

@@ -34,6 +34,18 @@ TURING = ("m=70 n=64 k=80 arch=sm_75 dtype_c=fp16", MmaSyncChoice(64, 64, 32, 2,
 RELU6 = ("m=70 n=66 k=40 epilogue=bias,relu6", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
 """A step that most of the sums saturate."""
 
+STEPS = (
+    "m=70 n=68 k=40 dtype_d=fp32 epilogue=scale,scale:row,gelu,residual,clamp:hi=3 layout_d=t",
+    MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+)
+"""Steps with numbers, vectors and a matrix, and one that is approximate."""
+
+ACTIVATIONS = (
+    "m=70 n=68 k=40 epilogue=silu,gelu_tanh,clamp:lo=-0.1",
+    MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+)
+"""Approximate steps one after the other."""
+
 RASTER = ("m=320 n=192 k=32", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 4))
 """Five tile rows in groups of four."""
 
@@ -44,6 +56,8 @@ KINDS = {
     "turing": TURING,
     "raster": RASTER,
     "relu6": RELU6,
+    "steps": STEPS,
+    "activations": ACTIVATIONS,
 }
 
 
@@ -181,6 +195,27 @@ MUTANTS = {
     ),
     "relu6 before the bias": Mutant(
         "relu6", r"add_bias\(value\[v\], ([^;]*)\);", r"add_bias(relu6(value[v]), \1);"
+    ),
+    "scale left out": Mutant("steps", r"scale\(value\[v\], scale0\)", "value[v]", seen="left out"),
+    "scale along the other axis": Mutant("steps", r"scale1\[column \+ v\]", "scale1[row]"),
+    "residual left out": Mutant(
+        "steps", r"add_residual\(value\[v\], [^)]*\)", "value[v]", seen="residual:fp32 was left out"
+    ),
+    "residual read with another stride": Mutant(
+        "steps", r"row \* LDRESIDUAL3 \+ column", "row * (LDRESIDUAL3 - 1) + column"
+    ),
+    "clamp from the other side": Mutant("steps", r"at_most\(value", "at_least(value"),
+    "gelu with a wrong coefficient": Mutant("steps", r"0\.008507982f", "0.0085f"),
+    "gelu swallows nan": Mutant(
+        "steps", r"at_least\(x, 0\.0f\)", "fmaxf(x, 0.0f)", seen="swallows it"
+    ),
+    "silu without its exponent": Mutant("activations", r"-1\.442695f", "-1.4f"),
+    "gelu_tanh without its cube": Mutant("activations", r"-0\.10294324f", "0.0f"),
+    "gelu_tanh left out": Mutant(
+        "activations", r"gelu_tanh\(value\[v\]\)", "value[v]", seen="gelu_tanh was left out"
+    ),
+    "clamp from below left out": Mutant(
+        "activations", r"at_least\(value\[v\], [^)]*\)", "value[v]", seen="clamp:lo=-0.1 was"
     ),
     # -- the architecture's own paths --
     "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),

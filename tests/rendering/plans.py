@@ -81,6 +81,27 @@ GOLDEN: dict[str, KernelPlan] = {
     "single_fragments_tn": _plan(
         MmaSyncChoice(32, 24, 64, 2, 1, 2, 1, 2), m=70, n=52, k=1024, layout="tn", arch="sm_120"
     ),
+    # Activations and a clamp where NaN needs a comparison of its own.
+    "activations_nn_turing": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=128,
+        n=128,
+        k=128,
+        arch="sm_75",
+        epilogue="bias,gelu,clamp:-1:6",
+    ),
+    # Numbers, vectors and matrices that steps read, of several types.
+    "steps_tn": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=100,
+        n="dynamic:512",
+        k=128,
+        layout="tn",
+        dtype_d="fp32",
+        batch=2,
+        epilogue="scale,scale:row:fp16,silu,residual:bf16,gelu_tanh,residual:fp32:ld=512,clamp:hi=9",
+        arch="sm_89",
+    ),
     # Hopper's own family: D by TMA, both operands K-major.
     "wgmma_nt": _plan(
         WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16), m=4096, n=4096, k=4096, layout="nt", arch="sm_90a"
@@ -95,6 +116,16 @@ GOLDEN: dict[str, KernelPlan] = {
         dtype="bf16",
         dtype_c="fp32",
         epilogue="bias,relu",
+        arch="sm_90a",
+    ),
+    # A fused feed-forward layer: what follows the product in registers, D by TMA.
+    "wgmma_gelu_nt": _plan(
+        WgmmaChoice(128, 256, 2, 3, 1, 1, 16),
+        m=4096,
+        n=4096,
+        k=1024,
+        layout="nt",
+        epilogue="bias,gelu,residual",
         arch="sm_90a",
     ),
     # D through the warps' slabs: an odd n, one consumer, dynamic m.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.spec import MAX_DIMENSION
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KNOWN_STEPS = ", ".join(STEPS)
+KNOWN = ", ".join(DTYPES)
 DIM = "give a whole number, dynamic, or dynamic:MAX"
 
 # One kernel on line 2; its extra fields begin at column 28.
@@ -146,7 +148,7 @@ EXTRAS = [
     (" sweep: {arch: [sm_80, sm_80]}}", ["50: arch is swept over sm_80 twice; give it once"]),
     (
         " dtype: fp61}",
-        ["35: unknown dtype 'fp61'; known: fp16, bf16, fp32 (did you mean 'fp16'?)"],
+        [f"35: unknown dtype 'fp61'; known: {KNOWN} (did you mean 'fp16'?)"],
     ),
     (
         " dtype: fp32}",
@@ -202,7 +204,7 @@ EXTRAS = [
     ),
     (
         ' dtype: "\\e[31m"}',
-        ["35: unknown dtype '\\x1b[31m'; known: fp16, bf16, fp32"],
+        [f"35: unknown dtype '\\x1b[31m'; known: {KNOWN}"],
     ),
     (
         " epilogue: [rleu]}",
@@ -220,11 +222,11 @@ EXTRAS = [
     ),
     (
         " epilogue: [{bias: {axis: rows}}]}",
-        ["53: axis = rows: row or column (did you mean 'row'?)"],
+        ["53: axis = rows: column or row (did you mean 'row'?)"],
     ),
     (
         " epilogue: [{bias: {dtype: fp23}}]}",
-        ["54: unknown dtype 'fp23'; known: fp16, bf16, fp32 (did you mean 'fp32'?)"],
+        [f"54: unknown dtype 'fp23'; known: {KNOWN} (did you mean 'fp32'?)"],
     ),
     (
         " epilogue: [{bias: {aixs: row}}]}",
@@ -232,7 +234,7 @@ EXTRAS = [
     ),
     (
         " epilogue: [{relu: {dtype: fp32}}]}",
-        ["54: epilogue step 'relu' does not take 'fp32'; options it takes: none"],
+        ["47: unknown option 'dtype' of 'relu'; known: none"],
     ),
     (
         " epilogue: [{bias: {}, relu: {}}]}",
@@ -242,6 +244,48 @@ EXTRAS = [
     (
         " epilogue: [{bias: row}]}",
         ["46: options of 'bias' are a mapping: {axis: row, dtype: fp32}"],
+    ),
+    (" epilogue: [{gelu: 1}]}", ["46: step 'gelu' takes no options; write just gelu"]),
+    (
+        " epilogue: [{clamp: 6}]}",
+        ["47: options of 'clamp' are a mapping: {lo: 0, hi: 6}"],
+    ),
+    (
+        " epilogue: [{clamp: {lo: .nan}}]}",
+        ["52: lo = .nan: not a finite decimal number"],
+    ),
+    (
+        " epilogue: [{clamp: {hi: 010}}]}",
+        ["52: hi = 010: YAML reads this as octal 8; write 8 or 10"],
+    ),
+    (
+        " epilogue: [bias, {clamp: {lo: 2, hi: 1}}]}",
+        ["45: epilogue step 'clamp': lo = 2 is above hi = 1"],
+    ),
+    (
+        " epilogue: [{clamp: {}}]}",
+        ["39: epilogue step 'clamp': no bound is given; give lo, hi or both"],
+    ),
+    (
+        " epilogue: [{residual: {ld: 1e3}}]}",
+        ["55: ld = 1e3: a whole number is wanted; write 1000"],
+    ),
+    (
+        " epilogue: [{residual: {ld: 4}}]}",
+        ["5: residual: ld = 4: too small; a stored row holds ..."],
+    ),
+    (
+        " epilogue: [{scale: {axis: ~}}]}",
+        ["54: axis has no value; give scalar or row or column, or leave the key out"],
+    ),
+    (
+        " epilogue: [{scale: {dtype: fp16}}]}",
+        [
+            (
+                "39: dtype = fp16: a scalar scale is an argument of type fp32; leave dtype out, or"
+                " give axis row or column"
+            )
+        ],
     ),
     (
         " epilogue: [[bias]]}",

@@ -1,0 +1,169 @@
+"""Steps from the text that flags use: ``bias:row:fp32``, ``clamp:lo=0:hi=6``."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.dtypes import FP32, parse_dtype
+from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand
+from deepgemm_codegen.epilogue.table import AXIS_WORDS, STEPS, OperandKind, Option, StepKind
+from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deepgemm_codegen.dtypes import DType
+
+__all__ = ["parse_epilogue", "parse_step", "read_option", "step_kind"]
+
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+
+
+def step_kind(name: str) -> StepKind:
+    """The row of the table.
+
+    Raises:
+        InputError: unknown name; the message lists the known ones and the closest.
+    """
+    kind = STEPS.get(name)
+    if kind is None:
+        known = ", ".join(STEPS)
+        raise InputError(
+            f"unknown epilogue step '{name}'; known: {known}{nearest(name, list(STEPS))}"
+        )
+    return kind
+
+
+def parse_epilogue(text: str, default_dtype: DType) -> tuple[EpilogueStep, ...]:
+    """Steps from their flag form, in the order they run: ``bias,relu`` or ``bias:row:fp32,relu``.
+
+    Args:
+        text: comma-separated steps; empty means none.
+        default_dtype: operand type where neither step nor table names one (the type of D).
+
+    Raises:
+        InputError: unknown step, option or type.
+    """
+    return tuple(parse_step(part, default_dtype) for part in text.split(",") if part.strip())
+
+
+def parse_step(text: str, default_dtype: DType) -> EpilogueStep:
+    """One step: its name and options, ``name=value`` each or the value alone where it is clear."""
+    name, *words = text.strip().split(":")
+    kind = step_kind(name)
+    given: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        option = _named(kind, key) if equals else _meant(kind, word, given)
+        if option.name in given:
+            raise InputError(f"epilogue step '{name}' is given {option.name} twice")
+        given[option.name] = read_option(kind, option.name, value if equals else word)
+    return _step(kind, given, default_dtype)
+
+
+def _named(kind: StepKind, name: str) -> Option:
+    for option in kind.options:
+        if option.name == name:
+            return option
+    names = [option.name for option in kind.options]
+    raise InputError(
+        f"unknown option '{name}' of '{kind.name}'{nearest(name, names)};"
+        f" known: {', '.join(names) or 'none'}"
+    )
+
+
+def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
+    """The option that a word without a name is the value of: the first one open that takes it."""
+    for option in kind.options:
+        if option.name not in given and _takes(option, word):
+            return option
+    if word not in AXIS_WORDS and any(option.kind == "type" for option in kind.options):
+        parse_dtype(word)  # says what types there are
+    takes = [
+        f"{option.name} ({' or '.join(option.accesses)})" if option.accesses else option.name
+        for option in kind.options
+    ]
+    raise InputError(
+        f"epilogue step '{kind.name}' does not take '{word}';"
+        f" options it takes: {', '.join(takes) or 'none'}"
+    )
+
+
+def _takes(option: Option, word: str) -> bool:
+    if option.kind == "axis":
+        return AXIS_WORDS.get(word) in option.accesses
+    if option.kind == "number":
+        return _NUMBER.fullmatch(word) is not None
+    if option.kind == "type":
+        try:
+            parse_dtype(word)
+        except InputError:
+            return False
+        return True
+    return False  # a size needs its name
+
+
+def read_option(kind: StepKind, name: str, text: str) -> str:
+    """The value of one option in the form that a step keeps.
+
+    Raises:
+        InputError: no such option, or a value it does not take.
+    """
+    option = _named(kind, name)
+    if option.kind == "type":
+        return parse_dtype(text).name
+    if option.kind == "axis":
+        access = AXIS_WORDS.get(text)
+        if access in option.accesses:
+            return access
+        words = " or ".join(option.accesses)
+        raise InputError(f"{name} = {text}: {words}{nearest(text, list(option.accesses))}")
+    if option.kind == "size":
+        value = whole_number(text, name)
+        check_range(value, name, 1, MAX_DIMENSION)
+        return str(value)
+    return _number(name, text)
+
+
+def _number(name: str, text: str) -> str:
+    """A finite number as the shortest decimal that gives the same fp32."""
+    if _NUMBER.fullmatch(text) is None:
+        raise InputError(f"{name} = {text}: not a finite decimal number")
+    try:
+        value: float = struct.unpack("<f", struct.pack("<f", float(text)))[0]
+    except OverflowError:
+        raise InputError(f"{name} = {text}: beyond fp32, whose largest is 3.4028235e38") from None
+    for digits in range(1, 9):
+        short = f"{value:.{digits}g}"
+        if struct.pack("<f", float(short)) == struct.pack("<f", value):
+            return short
+    return f"{value:.9g}"
+
+
+def _step(kind: StepKind, given: Mapping[str, str], default_dtype: DType) -> EpilogueStep:
+    constants = tuple((o.name, given[o.name]) for o in kind.constants if o.name in given)
+    wrong = kind.check({name: float(text) for name, text in constants})
+    if wrong:
+        raise InputError(f"epilogue step '{kind.name}': {wrong}")
+    operands = tuple(_operand(operand, given, default_dtype) for operand in kind.operands)
+    return EpilogueStep(kind.name, operands, constants)
+
+
+def _operand(kind: OperandKind, given: Mapping[str, str], default_dtype: DType) -> StepOperand:
+    dtype = parse_dtype(given["dtype"]) if "dtype" in given else kind.dtype or default_dtype
+    access = AXIS_WORDS[given["axis"]] if "axis" in given else kind.accesses[0]
+    if access == "scalar" and dtype != FP32:
+        raise InputError(
+            f"dtype = {dtype}: a scalar {kind.name} is an argument of type fp32;"
+            " leave dtype out, or give axis row or column"
+        )
+    return StepOperand(
+        name=kind.name,
+        access=access,
+        dtype=dtype,
+        leading=int(given.get("ld", 0)),
+        align=int(given.get("align", DEFAULT_ALIGNMENT)),
+    )

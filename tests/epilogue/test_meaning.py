@@ -1,0 +1,41 @@
+"""The meanings against other ways to say them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepgemm_codegen.epilogue import STEPS, meaning
+
+X = np.concatenate([np.linspace(-30, 30, 6001), -np.logspace(-300, 2, 500)])
+
+
+def test_gelu_by_the_c_library() -> None:
+    wanted = np.array([0.5 * x * math.erfc(-x / math.sqrt(2)) for x in X])
+    assert np.allclose(meaning.gelu(X), wanted, rtol=1e-11, atol=1e-300)
+
+
+def test_gelu_tanh_by_tanh() -> None:
+    inner = math.sqrt(2 / math.pi) * (X + 0.044715 * X**3)
+    near = np.abs(X) < 4  # further out, 1 + tanh cancels
+    wanted = 0.5 * X * (1 + np.tanh(inner))
+    assert np.allclose(meaning.gelu_tanh(X)[near], wanted[near], rtol=1e-7, atol=1e-300)
+    assert np.allclose(meaning.gelu_tanh(X), wanted, atol=1e-9)
+
+
+def test_silu_by_the_logistic_function() -> None:
+    assert np.allclose(meaning.silu(X), X / (1 + np.exp(-X)), rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", [n for n, kind in STEPS.items() if not kind.operands])
+def test_nan_passes_and_infinity_has_a_limit(name: str) -> None:
+    constants: dict[str, Any] = {"lo": -1.0, "hi": 2.0} if name == "clamp" else {}
+    ends = STEPS[name].meaning(np.array([np.nan, -np.inf, np.inf, 0.0]), **constants)
+    limits = {"relu6": 6.0, "clamp": 2.0}
+    assert np.isnan(ends[0])
+    assert abs(ends[1]) == (1.0 if name == "clamp" else pytest.approx(0.0, abs=1e-70))
+    assert ends[2] == limits.get(name, np.inf)
+    assert ends[3] == 0.0

@@ -1,0 +1,143 @@
+"""Steps as text: what is read, what is refused, and that text round-trips."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepgemm_codegen.dtypes import BF16, FP16, FP32
+from deepgemm_codegen.epilogue import STEPS, EpilogueStep, StepOperand, parse_epilogue
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.spec import GemmSpec
+from tests.epilogue.strategies import chains
+
+
+def one(text: str) -> EpilogueStep:
+    (step,) = parse_epilogue(text, FP16)
+    return step
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("bias", "bias:fp16"),
+        ("bias:axis=column:dtype=half", "bias:fp16"),
+        ("bias:per_token:bf16", "bias:row:bf16"),
+        ("bias:bf16:row", "bias:row:bf16"),
+        ("scale", "scale"),
+        ("scale:per_tensor", "scale"),
+        ("scale:per_token", "scale:row:fp32"),
+        ("scale:per_channel:fp16", "scale:column:fp16"),
+        ("residual", "residual:fp16"),
+        ("residual:ld=4096:fp32:align=8", "residual:fp32:ld=4096:align=8"),
+        ("residual:align=16", "residual:fp16"),
+        ("clamp:0:6", "clamp:lo=0:hi=6"),
+        ("clamp:hi=6.50", "clamp:hi=6.5"),
+        ("clamp:-1e-3:.1", "clamp:lo=-0.001:hi=0.1"),
+        ("clamp:lo=3:hi=3", "clamp:lo=3:hi=3"),
+        ("clamp:16777217:1e38", "clamp:lo=16777216:hi=1e+38"),
+        ("gelu", "gelu"),
+    ],
+)
+def test_spellings(text: str, same: str) -> None:
+    assert str(one(text)) == same
+    assert one(same) == one(text)
+
+
+def test_what_a_step_holds() -> None:
+    assert one("bias:row:fp32") == EpilogueStep("bias", (StepOperand("bias", "row", FP32),))
+    assert one("residual:bf16:ld=9").operands == (StepOperand("residual", "full", BF16, 9),)
+    assert one("clamp:0:1").constants == (("lo", "0"), ("hi", "1"))
+    assert one("bias").operands[0].argument(3) == "bias3"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gleu", f"unknown epilogue step 'gleu'; known: {', '.join(STEPS)} (did you mean 'gelu'?)"),
+        ("gelu:fast", "epilogue step 'gelu' does not take 'fast'; options it takes: none"),
+        ("relu:axis=row", "unknown option 'axis' of 'relu'; known: none"),
+        (
+            "scale:full",
+            "unknown dtype 'full'; known: fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32",
+        ),
+        ("bias:axis=rows", "axis = rows: column or row (did you mean 'row'?)"),
+        (
+            "residual:row",
+            "epilogue step 'residual' does not take 'row'; options it takes: dtype, ld, align",
+        ),
+        ("residual:ld=0", "ld = 0: too small; the smallest is 1"),
+        ("residual:ld=wide", "ld = wide: not a whole number; give a whole number"),
+        ("bias:row:column", ("epilogue step 'bias' does not take 'column'; options it takes:"
+         " axis (column or row), dtype")),
+        ("bias:dtype=fp16:dtype=fp16", "epilogue step 'bias' is given dtype twice"),
+        (
+            "scale:fp16",
+            ("dtype = fp16: a scalar scale is an argument of type fp32; leave dtype out, or give"
+            " axis row or column"),
+        ),
+        ("clamp", "epilogue step 'clamp': no bound is given; give lo, hi or both"),
+        ("clamp:6:0", "epilogue step 'clamp': lo = 6 is above hi = 0"),
+        ("clamp:lo=nan", "lo = nan: not a finite decimal number"),
+        ("clamp:lo=-inf", "lo = -inf: not a finite decimal number"),
+        ("clamp:hi=4e38", "hi = 4e38: beyond fp32, whose largest is 3.4028235e38"),
+        ("clamp:hi=0x10", "hi = 0x10: not a finite decimal number"),
+        ("clamp:lo=", "lo = : not a finite decimal number"),
+    ],
+)  # fmt: skip
+def test_refusals(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_epilogue(text, FP16)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"epilogue": "residual:ld=63"},
+            (
+                "residual: ld = 63: too small; a stored row holds 64 elements, as D's does,"
+                " so give 64 or more"
+            ),
+        ),
+        (
+            {"epilogue": "residual:fp32:align=2"},
+            "residual: align = 2: give a power of two from 4 to 4096 (bytes)",
+        ),
+        (
+            {"epilogue": "residual:align=24"},
+            "residual: align = 24: give a power of two from 2 to 4096 (bytes)",
+        ),
+    ],
+)
+def test_what_the_spec_refuses(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        GemmSpec.from_fields({"m": 32, "n": 64, "k": 32, **fields})
+    assert str(caught.value) == message
+
+
+def test_a_dense_residual_needs_no_leading_dimension() -> None:
+    sizes = {"m": 32, "n": 64, "k": 32}
+    dense = GemmSpec.from_fields({**sizes, "epilogue": "residual"})
+    assert GemmSpec.from_fields({**sizes, "epilogue": "residual:ld=64"}) == dense
+    transposed = {**sizes, "layout_d": "t"}
+    column_major = GemmSpec.from_fields({**transposed, "epilogue": "residual:ld=32"})
+    assert column_major == GemmSpec.from_fields({**transposed, "epilogue": "residual"})
+
+
+@settings(max_examples=200, deadline=None)
+@given(chains(most=6))
+def test_the_text_form_round_trips(steps: list[str]) -> None:
+    found = parse_epilogue(",".join(steps), FP16)
+    assert len(found) == len(steps)
+    assert parse_epilogue(",".join(map(str, found)), BF16) == found  # and names every type
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_any_fp32_survives_as_a_constant(value: float) -> None:
+    step = one(f"clamp:lo={value!r}")
+    assert float(step.constants[0][1]) == pytest.approx(value, rel=2**-24, abs=2**-150)
+    assert one(str(step)) == step
