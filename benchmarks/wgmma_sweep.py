@@ -100,7 +100,7 @@ def choices(spec: GemmSpec, count: int, seed: int) -> list[tuple[WgmmaChoice, fl
     One ring depth a tile, the deepest; of the rest only what is predicted within twice the best.
     """
     arch = load_arch(spec.arch, spec.gpu)
-    task = task_of(spec, problem_of(spec, arch), machine_of(arch))
+    task = task_of(spec, problem_of(spec, arch), machine_of(arch, spec.dtype_a.name))
     menu = menu_for(task.problem, {})
     found = search(task, menu)
     assert found is not None

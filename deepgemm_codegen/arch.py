@@ -17,6 +17,10 @@ from deepgemm_codegen.resources import data_folder
 __all__ = ["Arch", "Gpu", "canonical_arch", "known_architectures", "load_arch", "parse_arch"]
 
 
+Rates = tuple[tuple[str, int], ...]
+"""(operand type, FLOP a clock) of one instruction, in the order of the facts file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU model.
@@ -53,13 +57,12 @@ class Arch:
         blocks_per_sm: resident blocks of a multiprocessor.
         registers_per_sm: 32-bit registers of a multiprocessor.
         mma_k: k of the m16n8 instruction for 16-bit types.
-        dtypes: operand types whose mma has hardware.
+        mma_flops_per_clock: FLOP a multiprocessor does a clock through mma.sync, by operand type;
+            a type that is not there has no hardware.
         cp_async: whether global memory is copied to shared memory asynchronously.
-        mma_flops_per_clock: FLOP a multiprocessor does a clock through mma.sync, fp16 in,
-            fp32 sums.
         l2_bytes_per_clock: bytes a clock that the L2 sustains to each multiprocessor when all
             of them read.
-        wgmma_flops_per_clock: as for mma.sync, through wgmma; 0 where this target has none.
+        wgmma_flops_per_clock: as for mma.sync, through wgmma; empty where this target has none.
         wgmma_l2_bytes_per_clock: as above, through TMA; 0 likewise.
         note: a line for people when they ask for this target, or empty.
     """
@@ -76,18 +79,31 @@ class Arch:
     blocks_per_sm: int
     registers_per_sm: int
     mma_k: int
-    dtypes: tuple[str, ...]
+    mma_flops_per_clock: Rates
     cp_async: bool
-    mma_flops_per_clock: int
     l2_bytes_per_clock: int
-    wgmma_flops_per_clock: int
+    wgmma_flops_per_clock: Rates
     wgmma_l2_bytes_per_clock: int
     note: str = ""
 
     @property
     def wgmma(self) -> bool:
         """Whether the target has wgmma and TMA: sm_90 with the suffix ``a``."""
-        return self.wgmma_flops_per_clock > 0
+        return bool(self.wgmma_flops_per_clock)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Operand types that some matrix instruction of the target multiplies."""
+        rates = (*self.mma_flops_per_clock, *self.wgmma_flops_per_clock)
+        return tuple(dict.fromkeys(name for name, _ in rates))
+
+    def mma_rate(self, dtype: str) -> int:
+        """FLOP a multiprocessor does a clock through mma.sync; 0 without hardware."""
+        return dict(self.mma_flops_per_clock).get(dtype, 0)
+
+    def wgmma_rate(self, dtype: str) -> int:
+        """FLOP a multiprocessor does a clock through wgmma; 0 without hardware."""
+        return dict(self.wgmma_flops_per_clock).get(dtype, 0)
 
 
 _ALIASES = {121: 120, 103: 100}
@@ -185,11 +201,10 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         blocks_per_sm=facts["blocks_per_sm"],
         registers_per_sm=facts["registers_per_sm"],
         mma_k=facts["mma_k"],
-        dtypes=tuple(facts["dtypes"]),
+        mma_flops_per_clock=tuple(facts["mma_flops_per_clock"].items()),
         cp_async=facts["cp_async"],
-        mma_flops_per_clock=facts["mma_flops_per_clock"],
         l2_bytes_per_clock=facts["l2_bytes_per_clock"],
-        wgmma_flops_per_clock=wgmma.get("flops_per_clock", 0),
+        wgmma_flops_per_clock=tuple(wgmma.get("flops_per_clock", {}).items()),
         wgmma_l2_bytes_per_clock=wgmma.get("l2_bytes_per_clock", 0),
         note="; ".join(notes),
     )

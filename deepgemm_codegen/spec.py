@@ -16,6 +16,7 @@ from deepgemm_codegen.epilogue import EpilogueStep, parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
 from deepgemm_codegen.overrides import OVERRIDES, Overrides, override_value
+from deepgemm_codegen.precision import check_operands, check_output
 
 __all__ = [
     "DEFAULT_DYNAMIC_MAX",
@@ -80,10 +81,10 @@ class GemmSpec:
     Attributes:
         m, n, k: the dimensions; k may be 0.
         batch: number of products; operands of one batch follow each other without a gap.
-        dtype_a, dtype_b: operand types.
+        dtype_a, dtype_b: operand types; `precision` says which go together.
         dtype_c: type of C, or None when the kernel has no C (and no beta).
         dtype_d: type of D.
-        dtype_acc: accumulator type.
+        dtype_acc: accumulator type: int32 for int8 and uint8, else fp32.
         layout: two letters, A then B: ``n`` row-major as written, ``t`` stored transposed.
         layout_d: the letter of D and C.
         lda, ldb, ldc, ldd: leading dimensions in elements; 0 where it equals a dynamic dimension.
@@ -146,30 +147,12 @@ class GemmSpec:
             dim: Dim = getattr(self, name)
             if dim.size == 0:
                 raise InputError(f"{name} = 0: nothing to compute; the smallest is 1")
-        self._check_types()
+        check_operands(self.dtype_a, self.dtype_b, self.dtype_acc)
+        check_output(self.dtype_acc, self.dtype_c, self.dtype_d, len(self.epilogue))
         self._fill_leading_dimensions()
         self._check_alignments()
         for name, value in self.overrides.items():
             override_value(name, value)
-
-    def _check_types(self) -> None:
-        for name in ("dtype_a", "dtype_b"):
-            dtype: DType = getattr(self, name)
-            if dtype.accumulator is None:
-                raise InputError(
-                    f"{name} = {dtype}: no kernel family multiplies {dtype} operands;"
-                    " give fp16 or bf16"
-                )
-        if self.dtype_a != self.dtype_b:
-            raise InputError(
-                f"dtype_a = {self.dtype_a}, dtype_b = {self.dtype_b}: the tensor cores multiply"
-                " operands of one type; give both the same"
-            )
-        if self.dtype_acc.name != self.dtype_a.accumulator:
-            raise InputError(
-                f"dtype_acc = {self.dtype_acc}: {self.dtype_a} products are summed in"
-                f" {self.dtype_a.accumulator}; give {self.dtype_a.accumulator} or leave it out"
-            )
 
     def stored(self, operand: str) -> tuple[Dim, Dim]:
         """(rows, contiguous length) of an operand as it lies in memory; ``operand`` is a..d."""
@@ -226,8 +209,9 @@ class GemmSpec:
             "k": str(self.k),
             "batch": "" if self.batch == 1 else str(self.batch),
             "dtype": str(self.dtype_a),
+            "dtype_b": "" if self.dtype_b == self.dtype_a else str(self.dtype_b),
             "dtype_c": "" if self.dtype_c is None else str(self.dtype_c),
-            "dtype_d": "" if self.dtype_d == self.dtype_a else str(self.dtype_d),
+            "dtype_d": "" if self.dtype_d.name == self.dtype_a.result else str(self.dtype_d),
             "layout": "" if self.layout == "nn" else self.layout,
             "layout_d": "" if self.layout_d == "n" else self.layout_d,
             **{f"ld{operand}": self._leading_text(operand) for operand in "abcd"},
@@ -279,17 +263,18 @@ class GemmSpec:
             check_range(value, key, smallest, MAX_DIMENSION)
             return value
 
-        dtype_c = values.get("dtype_c")
-        dtype_d = type_of("dtype_d")
+        dtype_a, dtype_c = type_of("dtype_a"), values.get("dtype_c")
+        result = dtype.result if "dtype" in values else dtype_a.result
+        dtype_d = parse_dtype(str(values.get("dtype_d", result)))
         return cls(
             m=Dim.parse(values["m"], "m"),
             n=Dim.parse(values["n"], "n"),
             k=Dim.parse(values["k"], "k"),
-            dtype_a=type_of("dtype_a"),
+            dtype_a=dtype_a,
             dtype_b=type_of("dtype_b"),
             dtype_c=None if dtype_c in (None, "none") else parse_dtype(str(dtype_c)),
             dtype_d=dtype_d,
-            dtype_acc=parse_dtype(str(values.get("dtype_acc", "fp32"))),
+            dtype_acc=parse_dtype(str(values.get("dtype_acc", dtype_a.accumulator or "fp32"))),
             batch=number("batch", 1),
             layout=str(values.get("layout", "nn")),
             layout_d=values.get("layout_d", "n"),
@@ -324,12 +309,12 @@ FIELDS: dict[str, str] = {
     "n": "columns of B and D",
     "k": "columns of A, rows of B; may be 0",
     "batch": "number of products, operands one after the other",
-    "dtype": "type of A, B and D in one word: fp16 or bf16",
+    "dtype": "type of A and B, and of D: fp16, bf16, int8, uint8 (D int32), e4m3, e5m2 (D bf16)",
     "dtype_a": "type of A",
     "dtype_b": "type of B",
     "dtype_c": "type of C; 'none' (the default) leaves C and beta out of the kernel",
-    "dtype_d": "type of D: fp16, bf16 or fp32",
-    "dtype_acc": "type that sums are kept in: fp32",
+    "dtype_d": "type of D: fp16, bf16, fp32; int32 where A and B are int8 or uint8",
+    "dtype_acc": "type that sums are kept in: fp32, int32 for int8 and uint8",
     "layout": "A's letter then B's: n row-major as written, t stored transposed",
     "layout_d": "letter of D and C",
     "lda": "leading dimension of A in elements",

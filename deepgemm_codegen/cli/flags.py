@@ -30,7 +30,6 @@ __all__ = [
 _DEFAULTS = {
     "batch": "1",
     "dtype": "fp16",
-    "dtype_acc": "fp32",
     "layout": "nn",
     "layout_d": "n",
     "arch": "sm_80",

@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
 def setting_of(spec: GemmSpec, arch: Arch) -> Setting:
     """The setting of a spec on an architecture."""
-    return Setting(spec, arch, problem_of(spec, arch), machine_of(arch))
+    return Setting(spec, arch, problem_of(spec, arch), machine_of(arch, spec.dtype_a.name))
 
 
 class Choice(Protocol):

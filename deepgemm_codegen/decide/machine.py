@@ -35,10 +35,12 @@ class Machine(NamedTuple):
         name: ``sm_80``.
         sms: multiprocessors.
         clock_mhz: clock that turns clocks into microseconds.
-        mma_rate: FLOP a clock of one multiprocessor through mma.sync.
+        mma_rate: FLOP a clock of one multiprocessor through mma.sync, for the operands' type; 0
+            where there is no hardware for it.
         l2_rate: bytes a clock from the L2 to one multiprocessor.
-        wgmma_rate: FLOP a clock of one multiprocessor through wgmma; 0 where there is none.
-        tma_rate: bytes a clock from the L2 to one multiprocessor through TMA; 0 likewise.
+        wgmma_rate: the same through wgmma.
+        tma_rate: bytes a clock from the L2 to one multiprocessor through TMA; 0 where there is
+            none.
         dram_rate: bytes a clock from device memory to all of them.
         l2_bytes: bytes of L2 that operands in reuse can count on.
         launch: clocks of a launch.
@@ -69,17 +71,17 @@ class Machine(NamedTuple):
 
 
 @cache
-def machine_of(arch: Arch) -> Machine:
-    """The machine that an architecture's chosen GPU is."""
+def machine_of(arch: Arch, dtype: str) -> Machine:
+    """The machine that an architecture's chosen GPU is to operands of a type."""
     gpu = arch.gpu
     latency = LATENCY_NS * gpu.clock_mhz / 1e3
     return Machine(
         name=arch.name,
         sms=gpu.sms,
         clock_mhz=gpu.clock_mhz,
-        mma_rate=arch.mma_flops_per_clock,
+        mma_rate=arch.mma_rate(dtype),
         l2_rate=arch.l2_bytes_per_clock,
-        wgmma_rate=arch.wgmma_flops_per_clock,
+        wgmma_rate=arch.wgmma_rate(dtype),
         tma_rate=arch.wgmma_l2_bytes_per_clock,
         dram_rate=gpu.memory_gbs * DRAM_EFFICIENCY * 1e3 / gpu.clock_mhz,
         l2_bytes=gpu.l2_mb * 1e6 * L2_SHARE,

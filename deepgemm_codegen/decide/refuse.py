@@ -18,22 +18,29 @@ __all__ = ["check_types", "refuse"]
 
 
 def check_types(spec: GemmSpec, arch: Arch) -> None:
-    """Refuses operand types that the architecture's mma does not multiply.
+    """Refuses operand types that the architecture's matrix instructions do not multiply.
 
     Raises:
-        InputError: names the type, what the architecture has, and the oldest one that serves.
+        InputError: names the type, what the architecture has, and the ones that serve.
     """
-    dtype = spec.dtype_a.name
-    if dtype in arch.dtypes:
-        return
-    able = [name for name in known_architectures() if dtype in load_arch(name).dtypes]
-    remedy = f"give dtype {arch.dtypes[0]}"
-    if able:
-        remedy += f", or arch {able[0]} or later"
-    raise InputError(
-        f"dtype = {dtype}: {arch.name} has no mma for it, only for"
-        f" {', '.join(arch.dtypes)}; {remedy}"
-    )
+    for dtype in (spec.dtype_a.name, spec.dtype_b.name):
+        if dtype not in arch.dtypes:
+            raise InputError(
+                f"dtype = {dtype}: {arch.name} has no mma for it, only for"
+                f" {', '.join(arch.dtypes)}; give dtype {arch.dtypes[0]}, or arch"
+                f" {_targets_with(dtype)}"
+            )
+
+
+def _targets_with(dtype: str) -> str:
+    """The targets whose matrix instructions multiply a type, in words."""
+    known = known_architectures()
+    able = [
+        next(target for target in (name, f"{name}a") if dtype in load_arch(target).dtypes)
+        for name in known
+        if dtype in load_arch(f"{name}a").dtypes
+    ]
+    return f"{able[0]} or later" if able == known[-len(able) :] else " or ".join(able)
 
 
 def refuse(setting: Setting, considered: Considered) -> InputError:
@@ -46,9 +53,13 @@ def refuse(setting: Setting, considered: Considered) -> InputError:
 
 
 def _refuse_families(setting: Setting, considered: Considered) -> InputError:
-    """The error for overrides that leave no family to ask, with the nearest that would do."""
+    """The error where no family was asked: none serves the spec, or overrides leave none."""
     spec, arch = setting.spec, setting.arch
     overrides = spec.overrides
+    own = {family.shown: family.obstacle(spec, arch) for family in FAMILIES}
+    if all(own.values()):
+        why = "; ".join(f"{shown}: {obstacle}" for shown, obstacle in own.items())
+        return InputError(f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}")
     for family in FAMILIES:
         if family.name != overrides.family:
             continue

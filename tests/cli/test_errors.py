@@ -41,25 +41,33 @@ BAD_VALUES = [
     (("--layout=nx",), "layout = nx: unknown; A's letter then B's: nn, nt, tn or tt"),
     (("--layout-d=x",), "layout_d = x: unknown; n (row-major) or t"),
     (("--align-a=3",), "align_a = 3: give a power of two from 2 to 4096 (bytes)"),
-    (("--dtype=fp17",), "unknown dtype 'fp17'; known: fp16, bf16, fp32 (did you mean 'fp16'?)"),
     (
-        ("--dtype=fp8",),
+        ("--dtype=fp17",),
         (
-            "dtype 'fp8' is not built yet (its tensor cores exist from sm_89 on);"
-            " known: fp16, bf16,"
-            " fp32"
+            "unknown dtype 'fp17'; known: fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32"
+            " (did you mean 'fp16'?)"
+        ),
+    ),
+    (("--dtype=fp8",), "dtype 'fp8' is more than one type; give e4m3 or e5m2"),
+    (
+        ("--dtype=int4",),
+        (
+            "dtype 'int4' is not built yet (its tensor cores exist from sm_75 on); known: fp16,"
+            " bf16, fp32, e4m3, e5m2, int8, uint8, int32"
         ),
     ),
     (
         ("--dtype=fp32",),
-        "dtype_a = fp32: no kernel family multiplies fp32 operands; give fp16 or bf16",
+        (
+            "dtype_a = fp32: no kernel family multiplies fp32 operands; give one of fp16, bf16,"
+            " e4m3, e5m2, int8, uint8"
+        ),
     ),
     (
         ("--dtype-a=fp16", "--dtype-b=bf16"),
         (
             "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of"
-            " one type; give both"
-            " the same"
+            " one type, e4m3 with e5m2, or int8 with uint8; give both the same"
         ),
     ),
     (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepgemm_codegen.dtypes import BF16, FP16, FP32
+from deepgemm_codegen.dtypes import BF16, E4M3, E5M2, FP16, FP32, INT8, INT32, UINT8, DType
 from deepgemm_codegen.epilogue import STEPS, EpilogueStep
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION, OVERRIDES, Dim, GemmSpec
@@ -76,16 +76,71 @@ def test_dense_leading_dimensions(
             {"align_d": 2, "dtype_d": "fp32"},
             "align_d = 2: give a power of two from 4 to 4096 (bytes)",
         ),
-        ({"dtype": "fp17"}, "unknown dtype 'fp17'; known: fp16, bf16, fp32 (did you mean 'fp16'?)"),
+        (
+            {"dtype": "fp17"},
+            (
+                "unknown dtype 'fp17'; known: fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32"
+                " (did you mean 'fp16'?)"
+            ),
+        ),
         (
             {"dtype": "fp32"},
-            "dtype_a = fp32: no kernel family multiplies fp32 operands; give fp16 or bf16",
+            (
+                "dtype_a = fp32: no kernel family multiplies fp32 operands; give one of fp16, bf16,"
+                " e4m3, e5m2, int8, uint8"
+            ),
+        ),
+        ({"dtype": "fp8"}, "dtype 'fp8' is more than one type; give e4m3 or e5m2"),
+        (
+            {"dtype": "tf32"},
+            (
+                "dtype 'tf32' is not built yet (its tensor cores exist from sm_80 on); known: fp16,"
+                " bf16, fp32, e4m3, e5m2, int8, uint8, int32"
+            ),
+        ),
+        (
+            {"dtype": "int8", "dtype_b": "e4m3"},
+            (
+                "dtype_a = int8, dtype_b = e4m3: the tensor cores multiply operands of one type,"
+                " e4m3 with e5m2, or int8 with uint8; give both the same"
+            ),
+        ),
+        (
+            {"dtype": "int8", "dtype_acc": "fp32"},
+            "dtype_acc = fp32: int8 products are summed in int32; give int32 or leave it out",
+        ),
+        (
+            {"dtype_d": "int32"},
+            "dtype_d = int32: fp32 sums become no int32; give one of fp16, bf16, fp32",
+        ),
+        (
+            {"dtype": "int8", "dtype_d": "int8"},
+            "dtype_d = int8: int32 sums become no int8; give one of int32, fp32, fp16, bf16",
+        ),
+        (
+            {"dtype": "int8", "dtype_c": "fp16"},
+            ("dtype_c = fp16: a D of int32 adds an int32 C; give dtype_c int32, or dtype_d fp32"),
+        ),
+        (
+            {"dtype": "e4m3", "dtype_c": "e4m3"},
+            "dtype_c = e4m3: C is added in fp32; give one of fp16, bf16, fp32",
+        ),
+        (
+            {"dtype": "int8", "dtype_d": "fp32", "dtype_c": "int32"},
+            "dtype_c = int32: C is added in fp32; give one of fp16, bf16, fp32",
+        ),
+        (
+            {"dtype": "int8", "epilogue": "relu"},
+            (
+                "epilogue = 1 step: a D of int32 is the sums as they are; give dtype_d fp32, fp16"
+                " or bf16"
+            ),
         ),
         (
             {"dtype_b": "bf16"},
             (
-                "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one type;"
-                " give both the same"
+                "dtype_a = fp16, dtype_b = bf16: the tensor cores multiply operands of one type,"
+                " e4m3 with e5m2, or int8 with uint8; give both the same"
             ),
         ),
         (
@@ -109,6 +164,24 @@ def test_refusals(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         spec(**fields)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("fields", "types"),
+    [
+        ({"dtype": "int8"}, (INT8, INT8, INT32, INT32)),
+        ({"dtype": "uint8", "dtype_b": "int8", "dtype_d": "bf16"}, (UINT8, INT8, INT32, BF16)),
+        ({"dtype": "e4m3"}, (E4M3, E4M3, FP32, BF16)),
+        ({"dtype_a": "e5m2", "dtype_b": "e4m3"}, (E5M2, E4M3, FP32, BF16)),
+        ({"dtype": "e4m3", "dtype_d": "fp32"}, (E4M3, E4M3, FP32, FP32)),
+    ],
+)
+def test_eight_bit_operands_and_what_their_sums_become(
+    fields: dict[str, str], types: tuple[DType, ...]
+) -> None:
+    found = spec(**fields)
+    assert (found.dtype_a, found.dtype_b, found.dtype_acc, found.dtype_d) == types
+    assert GemmSpec.from_text(str(found)) == found
 
 
 def test_a_missing_dimension_is_named() -> None:
@@ -156,7 +229,7 @@ def fields(draw: st.DrawFn) -> dict[str, str]:
     found = {key: draw(DIMS) for key in ("m", "n", "k")}
     choices: dict[str, st.SearchStrategy[str]] = {
         "batch": st.integers(1, 99).map(str),
-        "dtype": st.sampled_from(["fp16", "bf16", "half"]),
+        "dtype": st.sampled_from(["fp16", "bf16", "half", "e4m3", "float8_e5m2"]),
         "dtype_c": st.sampled_from(["fp16", "fp32", "none"]),
         "dtype_d": st.sampled_from(["fp16", "bf16", "fp32"]),
         "layout": st.sampled_from(["nn", "nt", "tn", "tt"]),

@@ -30,7 +30,9 @@ def assert_fits(spec: GemmSpec) -> None:
     plan = decide(spec, arch).kernels[0]
     built = build_cubin(render_kernel(plan), name=plan.name, arch=arch.name)
     used = built.resources[plan.name]
-    cap = register_cap(plan.body.threads, plan.body.min_blocks, machine_of(arch))
+    cap = register_cap(
+        plan.body.threads, plan.body.min_blocks, machine_of(arch, plan.spec.dtype_a.name)
+    )
     assert used.registers <= cap, spec
     assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
     assert used.shared_bytes == 0, spec  # static: what the refusals say

@@ -49,7 +49,7 @@ def test_pruning_never_drops_the_optimum_of_500_products() -> None:
     for _ in range(500):
         spec = random_spec(rng)
         arch = load_arch(spec.arch)
-        problem, machine = problem_of(spec, arch), machine_of(arch)
+        problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
         menu = some_of(menu_for(problem), rng)
         found = search(problem, machine, menu)
         least = least_cost(problem, machine, menu)
@@ -63,7 +63,7 @@ def test_pruning_never_drops_the_optimum_of_whole_products(count: int) -> None:
     for _ in range(count):
         spec = random_spec(rng)
         arch = load_arch(spec.arch)
-        problem, machine = problem_of(spec, arch), machine_of(arch)
+        problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
         menu = menu_for(problem)._replace(raster_group=(rng.choice((2, 8)),))
         found = search(problem, machine, menu)
         assert found is not None
@@ -91,7 +91,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:  # P13, P19, P20
     arch = load_arch(spec.arch)
     plan = decide(spec, arch).kernels[0]
     body = mma_body(plan)
-    problem, machine = problem_of(spec, arch), machine_of(arch)
+    problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
     assert list(violations(problem, machine, choice_of(plan))) == []
     assert body.shared_bytes <= arch.shared_per_block
     resident = body.min_blocks * (body.shared_bytes + arch.shared_reserved)
@@ -117,7 +117,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:  # P13, P19, P20
 def test_the_prediction_is_the_searchs_cost(seed: int) -> None:
     spec = random_spec(random.Random(seed))
     arch = load_arch(spec.arch)
-    problem, machine = problem_of(spec, arch), machine_of(arch)
+    problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
     found = search(problem, machine, menu_for(problem))
     assert found is not None
     predicted = predict(problem, machine, found.choice)
@@ -149,7 +149,7 @@ def test_more_of_everything_never_costs_less() -> None:
     def clocks(m: int, n: int, k: int) -> float:
         spec = GemmSpec.from_text(f"m={m} n={n} k={k} layout=nt arch=sm_90")
         arch = load_arch("sm_90")
-        problem, machine = problem_of(spec, arch), machine_of(arch)
+        problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
         found = search(problem, machine, menu_for(problem))
         assert found is not None
         return found.clocks

@@ -36,7 +36,7 @@ ARCH = load_arch("sm_90a")
 
 
 def task_for(spec: GemmSpec) -> Task:
-    return task_of(spec, problem_of(spec, ARCH), machine_of(ARCH))
+    return task_of(spec, problem_of(spec, ARCH), machine_of(ARCH, spec.dtype_a.name))
 
 
 def served_spec(rng: random.Random) -> GemmSpec:

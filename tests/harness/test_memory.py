@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.dtypes import BF16, FP16, FP32
+from deepgemm_codegen.dtypes import BF16, E4M3, FP16, FP32, INT8
 from deepgemm_codegen.harness import memory
 from deepgemm_codegen.harness.inputs import Inputs, Normal
 from deepgemm_codegen.harness.memory import Paged, fill, read_region, stray_writes
@@ -38,7 +38,7 @@ def test_padding_is_poison() -> None:
     assert np.isnan(decode(bits, FP32, np)).sum() == len(outside)
 
 
-@pytest.mark.parametrize("dtype", [FP16, BF16, FP32])
+@pytest.mark.parametrize("dtype", [FP16, BF16, FP32, E4M3, INT8])
 @pytest.mark.parametrize("step", [1, 37, 1000])
 def test_pages_hold_what_the_whole_would(dtype: Any, step: Any) -> None:
     matrix = Matrix("a", dtype, 2, 50, 60, 77, dtype.bytes)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.specfile import Problem, SpecFileError, read, read_all
@@ -49,10 +50,11 @@ kernels:
     assert error.exit_code == 2
     lda = refusal(m=8, n=64, k=64, lda=3)
     arch = refusal(m=8, n=64, k=64, arch="sm_81")
+    known = ", ".join(DTYPES)
     assert (
         str(error)
         == f"""\
-k.yaml:1:19: unknown dtype 'fp61'; known: fp16, bf16, fp32 (did you mean 'fp16'?)
+k.yaml:1:19: unknown dtype 'fp61'; known: {known} (did you mean 'fp16'?)
     1 | defaults: {{dtype: fp61}}
       |                   ~~~^
 k.yaml:3:18: m = 08: YAML reads this as text, because of the leading zero; write 8

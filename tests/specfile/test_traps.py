@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.spec import MAX_DIMENSION
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KNOWN_STEPS = ", ".join(STEPS)
+KNOWN = ", ".join(DTYPES)
 DIM = "give a whole number, dynamic, or dynamic:MAX"
 
 # One kernel on line 2; its extra fields begin at column 28.
@@ -146,7 +148,7 @@ EXTRAS = [
     (" sweep: {arch: [sm_80, sm_80]}}", ["50: arch is swept over sm_80 twice; give it once"]),
     (
         " dtype: fp61}",
-        ["35: unknown dtype 'fp61'; known: fp16, bf16, fp32 (did you mean 'fp16'?)"],
+        [f"35: unknown dtype 'fp61'; known: {KNOWN} (did you mean 'fp16'?)"],
     ),
     (
         " dtype: fp32}",
@@ -202,7 +204,7 @@ EXTRAS = [
     ),
     (
         ' dtype: "\\e[31m"}',
-        ["35: unknown dtype '\\x1b[31m'; known: fp16, bf16, fp32"],
+        [f"35: unknown dtype '\\x1b[31m'; known: {KNOWN}"],
     ),
     (
         " epilogue: [rleu]}",
@@ -224,7 +226,7 @@ EXTRAS = [
     ),
     (
         " epilogue: [{bias: {dtype: fp23}}]}",
-        ["54: unknown dtype 'fp23'; known: fp16, bf16, fp32 (did you mean 'fp32'?)"],
+        [f"54: unknown dtype 'fp23'; known: {KNOWN} (did you mean 'fp32'?)"],
     ),
     (
         " epilogue: [{bias: {aixs: row}}]}",

@@ -70,8 +70,9 @@ class _Answer(NamedTuple):
         return rejections(self.setting.problem, self.setting.machine, self.menu, self.choice)
 
 
-def _no_obstacle(_spec: GemmSpec, _arch: Arch) -> str:
-    return ""
+def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
+    """What keeps mma.sync out."""
+    return "" if spec.dtype_a.bytes == 2 else f"{spec.dtype_a} operands have no kernel yet"
 
 
 def _best(setting: Setting, below: float = inf) -> _Answer | None:
@@ -83,7 +84,7 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
 MMA_SYNC = Family(
     name="mma_sync",
     shown="mma.sync",
-    obstacle=_no_obstacle,
+    obstacle=_obstacle,
     legal=LEGAL,
     best=_best,
     refuse=refuse,

@@ -1,0 +1,95 @@
+"""Which element types a product may combine: operands, sums, C and D.
+
+One rule a function, in plain types, so that a spec is refused where it is written and the message
+says what would do. What an architecture's tensor cores multiply is its own fact (`arch`); what a
+kernel family serves is the tree's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.dtypes import DTYPES, INT32
+from deepgemm_codegen.errors import InputError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+
+__all__ = ["check_operands", "check_output", "integer_sums", "operand_types", "output_types"]
+
+_FLOATS = ("fp16", "bf16", "fp32")
+
+_OUTPUTS: dict[str, tuple[str, ...]] = {"fp32": _FLOATS, "int32": ("int32", "fp32", "fp16", "bf16")}
+"""Types of D by the type of the sums."""
+
+
+def operand_types() -> list[str]:
+    """Names of the types that A and B may have."""
+    return [dtype.name for dtype in DTYPES.values() if dtype.accumulator is not None]
+
+
+def output_types(accumulator: str) -> tuple[str, ...]:
+    """Names of the types that D may have over sums of a type."""
+    return _OUTPUTS[accumulator]
+
+
+def integer_sums(dtype_d: DType) -> bool:
+    """Whether D is the int32 sums themselves.
+
+    Then alpha is 1 (or 0, which reads neither A nor B), beta is 0 or 1, C is int32 and is added as
+    an integer, and nothing is rounded: sums beyond 32 bits wrap.
+    """
+    return dtype_d == INT32
+
+
+def check_operands(dtype_a: DType, dtype_b: DType, dtype_acc: DType) -> None:
+    """A's and B's types, and that of the sums.
+
+    Raises:
+        InputError: a type that nothing multiplies, two that do not go together, other sums.
+    """
+    for name, dtype in (("dtype_a", dtype_a), ("dtype_b", dtype_b)):
+        if dtype.accumulator is None:
+            raise InputError(
+                f"{name} = {dtype}: no kernel family multiplies {dtype} operands;"
+                f" give one of {', '.join(operand_types())}"
+            )
+    if not dtype_a.multiplies(dtype_b):
+        raise InputError(
+            f"dtype_a = {dtype_a}, dtype_b = {dtype_b}: the tensor cores multiply operands of one"
+            " type, e4m3 with e5m2, or int8 with uint8; give both the same"
+        )
+    if dtype_acc.name != dtype_a.accumulator:
+        raise InputError(
+            f"dtype_acc = {dtype_acc}: {dtype_a} products are summed in"
+            f" {dtype_a.accumulator}; give {dtype_a.accumulator} or leave it out"
+        )
+
+
+def check_output(dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps: int) -> None:
+    """D's and C's types over the sums', and whether epilogue steps may stand between.
+
+    Raises:
+        InputError: a type that the sums do not become, a C of another kind, steps on integers.
+    """
+    allowed = _OUTPUTS[dtype_acc.name]
+    if dtype_d.name not in allowed:
+        raise InputError(
+            f"dtype_d = {dtype_d}: {dtype_acc} sums become no {dtype_d};"
+            f" give one of {', '.join(allowed)}"
+        )
+    if integer_sums(dtype_d):
+        if dtype_c not in (None, INT32):
+            raise InputError(
+                f"dtype_c = {dtype_c}: a D of int32 adds an int32 C; give dtype_c int32, or"
+                " dtype_d fp32"
+            )
+        if steps:
+            raise InputError(
+                f"epilogue = {steps} step{'s' if steps > 1 else ''}: a D of int32 is the sums as"
+                " they are; give dtype_d fp32, fp16 or bf16"
+            )
+    elif dtype_c is not None and dtype_c.name not in _FLOATS:
+        raise InputError(
+            f"dtype_c = {dtype_c}: C is added in fp32; give one of {', '.join(_FLOATS)}"
+        )
