@@ -19,6 +19,7 @@ __all__ = [
     "STORE_BUFFER",
     "SWIZZLES",
     "excess_wavefronts",
+    "lane_slab_mask",
     "slab_mask",
     "store_panels",
     "swizzle",
@@ -102,6 +103,25 @@ def slab_mask(warp_n: int, row: int) -> int:
     if chunks % 8 == 4:
         return row & 2
     return 0
+
+
+def lane_slab_mask(group: int, width: int, row: int, column: int) -> int:
+    """XOR applied to the column in a slab of the bandwidth family, in elements.
+
+    A lane writes up to four neighbours of its 2 * group in a row, lane % 4 of which follow each
+    other, at row lane / 4; later lanes read columns one after the other.
+
+    Args:
+        group: neighbours of a fragment's group, 1 to 8.
+        width: columns of the slab; a multiple of 32 where group is above 1.
+        row: in the slab.
+        column: in the slab.
+    """
+    if group == 1:
+        return slab_mask(width, row) * 4
+    if group == 2:
+        return row % 2 * 16
+    return row % 2 * 4 if group == 4 else row % 4 * 8 ^ column // 32 % 2 * 4
 
 
 def excess_wavefronts(addresses: list[int], width: int) -> int:

@@ -1,8 +1,9 @@
 """Plans: every choice about a kernel, as frozen values that are enough to render it.
 
 A `Program` is an ordered tuple of `KernelPlan`s. A `KernelPlan` has a common head, exactly one
-body (how a tile is computed; so far `MmaSync`) and exactly one schedule (which block computes
-which tile; so far `Grid`). Everything a template prints is a field or a property here.
+body (how a tile is computed: `MmaSync`, `Wgmma` or `Bandwidth`) and exactly one schedule (which
+block computes which tile: `Grid` or `Persistent`). Everything a template prints is a field or a
+property here.
 
 Roles after canonicalisation: a spec with a transposed D is planned as D^T = B^T * A^T, so a plan's
 D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA``, the argument
@@ -14,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.bandwidth import Bandwidth
 from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Wgmma
 from deepgemm_codegen.expressions import (
     Expression,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FRAGMENT_K",
+    "Bandwidth",
     "Decision",
     "Grid",
     "KernelPlan",
@@ -130,7 +133,7 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma
+    body: MmaSync | Wgmma | Bandwidth
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...]
 
@@ -193,7 +196,7 @@ class KernelPlan:
     @property
     def blocks(self) -> Expression:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
-        if isinstance(self.body, MmaSync):
+        if not isinstance(self.body, Wgmma):
             return self.tiles
         cluster = self.body.cluster
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)

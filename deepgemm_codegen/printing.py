@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen import __version__
-from deepgemm_codegen.bodies import MmaSync, Wgmma
+from deepgemm_codegen.bandwidth import Bandwidth
+from deepgemm_codegen.bodies import Wgmma
 from deepgemm_codegen.expressions import Number
 from deepgemm_codegen.naming import spec_digest
 from deepgemm_codegen.plan import Persistent
@@ -160,8 +161,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     The width is for templates that print one function a width; others ignore it.
     """
     body = plan.body
+    leaving: str
     if isinstance(body, Wgmma):
-        stored = body.store == "slab"
         names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
         if body.cluster == 1 or body.tiles_at_once > 1:
             names.append(("mbarrier_arrive", 0))
@@ -169,19 +170,37 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
             names.append(("cluster", 0))
         if not all(operand.shared for operand in body.operands):
             names.append(("tma_load", 0))
+        leaving = body.store
+    elif isinstance(body, Bandwidth):
+        names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]
+        leaving = "lane_slab"
     else:
-        stored = True
         names = [("tile_offset", 0), *_copy_primitives(body.operands)]
         names.append(("ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans", 0))
         trans = "" if body.b.k_major else "_trans"
         names.append((f"ldmatrix_x{4 if body.b_pairs else 2}{trans}", 0))
         names.append((f"mma_m16n8k{body.mma_k}", 0))
-    names.extend((name, 0) for name in _output_primitives(plan, stored))
+        leaving = "slab"
+    names.extend((name, 0) for name in _output_primitives(plan, leaving))
     return tuple(dict.fromkeys(names))
 
 
-def _output_primitives(plan: KernelPlan, through_slab: bool) -> list[str]:
-    """The wrappers of the epilogue: C and step operands in, D out by slab or by TMA."""
+def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]:
+    """The wrappers that bring operands straight into registers."""
+    names = [
+        ("stream_words", 0) if operand.streams else ("load_words", operand.vector_bytes)
+        for operand in body.operands
+        if operand.vector > 1
+    ]
+    if plan.k.tail or any(operand.vector == 1 for operand in body.operands):
+        names.append(("load_pair", 0))
+    if not body.long_operand.k_major:
+        names.append(("half_pair", 0))
+    return names
+
+
+def _output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
+    """The wrappers of the epilogue: C and step operands in, D out by TMA or one of the slabs."""
     output = plan.output
     steps = plan.epilogue
     operands = [o for step in steps for o in step.operands]
@@ -194,11 +213,11 @@ def _output_primitives(plan: KernelPlan, through_slab: bool) -> list[str]:
     if any(operand.full for operand in operands):
         names.append("load_matrix")
     names.extend(primitive for step in steps for primitive in step.primitives)
-    if not through_slab:
+    if leaving == "tma":
         return [*names, f"pack_{output.dtype}x2", "tma_store"]
     if output.dtype.name != "fp32":
         names.append(f"float_to_{output.dtype}")
-    return ["slab", *names, "store_d"]
+    return [leaving, *names, "store_d"]
 
 
 def _wgmma_names(plan: KernelPlan) -> tuple[str, ...]:
@@ -272,7 +291,7 @@ def _matrices(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
 def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     output = plan.output
     strides = []
-    if isinstance(plan.body, MmaSync):
+    if not isinstance(plan.body, Wgmma):
         strides = [
             (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
         ]
@@ -289,7 +308,7 @@ def _alignments(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     """(pointer, bytes) that the code relies on, not more than the spec promised."""
     body, output = plan.body, plan.output
     found: dict[str, int] = {}
-    if isinstance(body, MmaSync):
+    if not isinstance(body, Wgmma):
         found = {o.source: o.vector_bytes for o in body.operands}
     if output.c_dtype is not None:
         found["c"] = output.vector * output.c_dtype.bytes

@@ -118,6 +118,11 @@ class MatrixOperand:
         return self.major == "k"
 
     @property
+    def leading_symbol(self) -> str:
+        """The generated constant or argument that holds the leading dimension."""
+        return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of one row of the tile."""
         return self.columns.tile * self.dtype.bytes
@@ -154,11 +159,6 @@ class Operand(MatrixOperand):
     def vector_type(self) -> str:
         """C type of one copied vector."""
         return _VECTOR_TYPES.get(self.vector_bytes, self.dtype.name)
-
-    @property
-    def leading_symbol(self) -> str:
-        """The generated constant or argument that holds the leading dimension."""
-        return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
 
     @property
     def panels(self) -> int:

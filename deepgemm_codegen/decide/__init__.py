@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
 from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import Program
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["MmaSyncChoice", "WgmmaChoice", "decide"]
+__all__ = ["BandwidthChoice", "MmaSyncChoice", "WgmmaChoice", "decide"]
 
 
 def decide(spec: GemmSpec, arch: Arch) -> Program:

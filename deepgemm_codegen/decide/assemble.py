@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.naming import kernel_name
-from deepgemm_codegen.plan import Decision, Grid, KernelPlan, MmaSync, Persistent, Program, Wgmma
+from deepgemm_codegen.plan import (
+    Bandwidth,
+    Decision,
+    Grid,
+    KernelPlan,
+    MmaSync,
+    Persistent,
+    Program,
+    Wgmma,
+)
 from deepgemm_codegen.tiles import Extent, Output
 
 if TYPE_CHECKING:
@@ -37,7 +46,7 @@ def program_of(
     spec: GemmSpec,
     target: str,
     extents: tuple[Extent, Extent, Extent],
-    body: MmaSync | Wgmma,
+    body: MmaSync | Wgmma | Bandwidth,
     schedule: Grid | Persistent,
     vector: int,
     slab_n: int,

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.spec import Dim, GemmSpec
 
-__all__ = ["Travel", "matrices_like_d", "output_vector", "place_operand", "travel_of"]
+__all__ = [
+    "Travel",
+    "matrices_like_d",
+    "output_vector",
+    "place_operand",
+    "travel_of",
+    "widest_vector",
+]
 
 CP_ASYNC_LEAST = 4
 """cp.async copies 4, 8 or 16 bytes (PTX ISA)."""
@@ -47,7 +54,9 @@ class Travel(tuple[int, Literal["cp_async", "registers"], str]):
         return self[2]
 
 
-def _widest(dtype: DType, align: int, rows: Dim, leading: int, stride: int) -> tuple[int, str]:
+def widest_vector(
+    dtype: DType, align: int, rows: Dim, leading: int, stride: int
+) -> tuple[int, str]:
     """Widest vector in bytes that every row start allows, and what limits it.
 
     Args:
@@ -80,7 +89,7 @@ def travel_of(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     rows, columns = spec.stored(source)
     leading: int = getattr(spec, f"ld{source}")
     stride = rows.size * leading if spec.batch > 1 else 0
-    width, reason = _widest(dtype, getattr(spec, f"align_{source}"), rows, leading, stride)
+    width, reason = widest_vector(dtype, getattr(spec, f"align_{source}"), rows, leading, stride)
     if arch.cp_async and width >= CP_ASYNC_LEAST:
         return Travel((width, "cp_async", reason))
     # A load into registers cannot be cut short, so its vectors must divide the row.

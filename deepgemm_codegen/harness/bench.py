@@ -21,7 +21,7 @@ from deepgemm_codegen.harness.bench_stats import (
 )
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.plan import MmaSync
+from deepgemm_codegen.plan import Bandwidth, MmaSync, Wgmma
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,15 +99,17 @@ def target_for(target: str, here: str) -> str:
 
 def unit_of(plan: KernelPlan) -> Unit:
     """The matrix instruction that a plan uses, whose ceiling it stands under."""
-    return "mma.sync" if isinstance(plan.body, MmaSync) else "wgmma"
+    return "wgmma" if isinstance(plan.body, Wgmma) else "mma.sync"
 
 
 def _choice(plan: KernelPlan) -> str:
-    """Tile, stages, and of wgmma consumers and clusters: enough to tell plans apart in a table."""
+    """Tile, stages, warps or consumers, clusters: enough to tell plans apart in a table."""
     body = plan.body
     words = [f"{body.tile_m}x{body.tile_n}x{body.tile_k}", f"{body.stages}st"]
     if isinstance(body, MmaSync):
         words.append(f"{body.warps_m}x{body.warps_n}w")
+    elif isinstance(body, Bandwidth):
+        words.append(f"{body.warps_long}x{body.warps_k}w")
     else:
         words.append(f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""))
         if body.cluster > 1:

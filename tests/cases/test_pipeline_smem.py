@@ -94,7 +94,7 @@ def test_p05_fewer_slices_than_stages() -> None:
 def test_p06_parity_by_round() -> None:
     """Fault seen: the parity follows the slot, and a wait returns at once."""
     for stages in (3, 4):
-        choice = WgmmaChoice(64, 64, 1, stages, 1, 1, 8)
+        choice = WgmmaChoice(64, 64, 1, 1, stages, 1, 1, 8)
         assert_right(f"m=64 n=64 k={9 * 64} layout=nt arch=sm_90a", choice, effort=0.2)
 
 
@@ -102,16 +102,16 @@ def test_p06_parity_by_round() -> None:
 def test_p07_phase_is_carried_from_tile_to_tile() -> None:
     """Fault seen: each tile of a persistent block begins with a fresh phase."""
     assert_right(f"m=1300 n=1300 k={3 * 64} layout=nt arch=sm_90a",
-                 WgmmaChoice(64, 64, 1, 2, 1, 1, 8), effort=0.2)  # fmt: skip
+                 WgmmaChoice(64, 64, 1, 1, 2, 1, 1, 8), effort=0.2)  # fmt: skip
     assert_right(f"m=190 n=190 k={3 * 64 - 8} layout=nt arch=sm_90a",
-                 WgmmaChoice(64, 64, 1, 2, 1, 1, 8))  # fmt: skip
+                 WgmmaChoice(64, 64, 1, 1, 2, 1, 1, 8))  # fmt: skip
 
 
 @planted(faults.text(r"wgmma_wait<1>\(\);", "wgmma_wait<2>();"))
 def test_p08_operands_stay_until_they_are_read() -> None:
     """Fault seen: operands overwritten while wgmma still reads them."""
     plan = plan_of(f"m=64 n=64 k={64 * 64} layout=nt arch=sm_90a",
-                   WgmmaChoice(64, 64, 1, 3, 1, 1, 8))  # fmt: skip
+                   WgmmaChoice(64, 64, 1, 1, 3, 1, 1, 8))  # fmt: skip
     launch(plan, a=Normal(1), b=Normal(2))
 
 
@@ -119,14 +119,14 @@ def test_p08_operands_stay_until_they_are_read() -> None:
 def test_p08_sums_are_read_when_they_are_there() -> None:
     """Fault seen: the registers of an asynchronous product touched before it is done."""
     assert_right(f"m=64 n=64 k={4 * 64} layout=nt arch=sm_90a",
-                 WgmmaChoice(64, 64, 1, 3, 1, 1, 8), effort=0.2)  # fmt: skip
+                 WgmmaChoice(64, 64, 1, 1, 3, 1, 1, 8), effort=0.2)  # fmt: skip
 
 
 @planted(faults.text(r"waited < STAGES", "waited < 0"))
 def test_p09_tiles_that_no_cluster_divides() -> None:
     """Fault seen: the odd tile's cluster leaves while its barriers are in use."""
     assert_right("m=1408 n=1408 k=200 layout=nt arch=sm_90a",
-                 WgmmaChoice(128, 128, 2, 3, 2, 1, 8), effort=0.2)  # fmt: skip
+                 WgmmaChoice(128, 128, 2, 1, 3, 2, 1, 8), effort=0.2)  # fmt: skip
 
 
 @planted(faults.text(r"__syncthreads\(\);  // the epilogue's slabs reuse the ring", ""))
@@ -140,7 +140,7 @@ def test_p10_slabs_reuse_the_ring() -> None:
 def test_p10_panels_are_reused_by_the_next_tile() -> None:
     """Fault seen: the next tile of a block overwrites what is still being stored."""
     assert_right("m=384 n=128 k=320 layout=nt arch=sm_90a",
-                 WgmmaChoice(128, 128, 2, 3, 1, 1, 8), effort=0.2)  # fmt: skip
+                 WgmmaChoice(128, 128, 2, 1, 3, 1, 1, 8), effort=0.2)  # fmt: skip
 
 
 def test_p11_barriers_are_aligned_whatever_lies_before_them() -> None:
@@ -150,7 +150,7 @@ def test_p11_barriers_are_aligned_whatever_lies_before_them() -> None:
         for stages in (2, 3):
             for step in ("", "ldd=233"):
                 text = f"m=1000 n={n} k=1152 layout=nt arch=sm_90a {step}"
-                body = plan_of(text, WgmmaChoice(64, n, 1, stages, 1, 1, 8)).body
+                body = plan_of(text, WgmmaChoice(64, n, 1, 1, stages, 1, 1, 8)).body
                 assert isinstance(body, Wgmma)
                 # The barriers end the block's memory: two of 8 bytes a slot.
                 assert (body.shared_bytes - 16 * stages) % 8 == 0

@@ -17,7 +17,7 @@ CHOICES: dict[str, MmaSyncChoice | WgmmaChoice] = {
     "sm_75": MmaSyncChoice(64, 48, 32, 2, 2, 2, 2, 8),
     "sm_80": MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
     "sm_120": MmaSyncChoice(32, 32, 32, 1, 2, 3, 2, 4),
-    "sm_90a": WgmmaChoice(64, 64, 1, 4, 1, 1, 4),
+    "sm_90a": WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 4),
 }
 """A small tile for each kind of code."""
 

@@ -39,8 +39,8 @@ enum : int {
     STAGES = 3,
     RASTER_GROUP = 16,
     D_VECTOR = 2,
-    PRODUCER_REGISTERS = 40,
-    CONSUMER_REGISTERS = 232,
+    PRODUCER_REGISTERS = 24,
+    CONSUMER_REGISTERS = 240,
 };
 
 // ---- what follows from them ----------------------------------------------------------------
@@ -52,6 +52,9 @@ enum : int {
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
+    STORE_N = 64,  // columns of D that leave together
+    STORE_PANEL = CONSUMER_M * STORE_N * 2,
+    STORE_SLOTS = 2,
 };
 
 // ---- shared memory: a ring of STAGES slots (A's tile, B's tile), the epilogue, the barriers ---
@@ -65,12 +68,12 @@ enum : int {
     A_LEADING = 16,  // from panel to panel, for the descriptors
     B_LEADING = 16,
     STORE_OFFSET = STAGES * STAGE_BYTES,
-    STORE_BYTES = TILE_M * TILE_N * 2,
+    STORE_BYTES = CONSUMERS * STORE_SLOTS * STORE_PANEL,
     FULL_OFFSET = STORE_OFFSET + STORE_BYTES,
     EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
     SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
 };
-static_assert(SHARED_BYTES == 213040, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 180272, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -279,10 +282,11 @@ __device__ __forceinline__ void tma_store_commit()
     asm volatile("cp.async.bulk.commit_group;" : : : "memory");
 }
 
-// Waits until this thread's stores have read shared memory.
+// Waits until at most PENDING of this thread's stores have yet to read shared memory.
+template <int PENDING>
 __device__ __forceinline__ void tma_store_wait_read()
 {
-    asm volatile("cp.async.bulk.wait_group.read 0;" : : : "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(PENDING) : "memory");
 }
 
 // Waits until this thread's stores are complete.
@@ -406,9 +410,11 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_7c059c80(
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    int store_slot = 0;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int m0, n0;
         place(tile, m0, n0);
+        m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
         // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
@@ -440,53 +446,53 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_7c059c80(
         if (slices_to_sum > 0)
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
-        // -- epilogue: D's tile in 128-byte panels of shared memory, from where TMA writes it --
-        if (thread == 0)
-            tma_store_wait_read();  // the tile before has left the panels
-        named_barrier(1 + consumer);
+        // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --
+        const u32 panels = ring + STORE_OFFSET + consumer * (STORE_SLOTS * STORE_PANEL);
 #pragma unroll
-        for (int i = 0; i < FRAGMENTS_M; ++i)
+        for (int first = 0; first < TILE_N; first += STORE_N) {
+            const u32 panel = panels + store_slot * STORE_PANEL;
+            if (thread == 0)
+                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            named_barrier(1 + consumer);
 #pragma unroll
-            for (int j = 0; j < TILE_N / 8; j += 2) {
-                u32 packed[4];
+            for (int i = 0; i < FRAGMENTS_M; ++i)
 #pragma unroll
-                for (int quarter = 0; quarter < 4; ++quarter) {
-                    auto& sums = acc[i][j + quarter / 2];
-                    float value[D_VECTOR] = { sums[quarter % 2 * 2], sums[quarter % 2 * 2 + 1] };
-                    const int row = m0 + consumer * CONSUMER_M + i * 64 + warp * 16
-                        + quarter % 2 * 8 + lane / 4;
-                    const int column = n0 + (j + quarter / 2) * 8 + lane % 4 * 2;
+                for (int j = 0; j < STORE_N / 8; j += 2) {
+                    u32 packed[4];
 #pragma unroll
-                    for (int v = 0; v < D_VECTOR; ++v)
-                        value[v] = __fmul_rn(alpha, value[v]);
+                    for (int quarter = 0; quarter < 4; ++quarter) {
+                        const float* sums = acc[i][first / 8 + j + quarter / 2] + quarter % 2 * 2;
+                        float value[D_VECTOR] = { sums[0], sums[1] };
+                        const int row = m0 + i * 64 + warp * 16 + quarter % 2 * 8 + lane / 4;
+                        const int column = n0 + first + (j + quarter / 2) * 8 + lane % 4 * 2;
 #pragma unroll
-                    for (int v = 0; v < D_VECTOR; ++v)
-                        value[v] = add_bias(value[v], fp16_to_float(bias0[column + v]));
+                        for (int v = 0; v < D_VECTOR; ++v)
+                            value[v] = __fmul_rn(alpha, value[v]);
 #pragma unroll
-                    for (int v = 0; v < D_VECTOR; ++v)
-                        value[v] = gelu(value[v]);
-                    float residual2_row[D_VECTOR];
-                    load_fp16(residual2_row, residual2 + (row * LDRESIDUAL2 + column));
+                        for (int v = 0; v < D_VECTOR; ++v)
+                            value[v] = add_bias(value[v], fp16_to_float(bias0[column + v]));
 #pragma unroll
-                    for (int v = 0; v < D_VECTOR; ++v)
-                        value[v] = add_residual(value[v], residual2_row[v]);
-                    packed[quarter] = pack_fp16x2(value[0], value[1]);
+                        for (int v = 0; v < D_VECTOR; ++v)
+                            value[v] = gelu(value[v]);
+                        float residual2_row[D_VECTOR];
+                        load_fp16(residual2_row, residual2 + (row * LDRESIDUAL2 + column));
+#pragma unroll
+                        for (int v = 0; v < D_VECTOR; ++v)
+                            value[v] = add_residual(value[v], residual2_row[v]);
+                        packed[quarter] = pack_fp16x2(value[0], value[1]);
+                    }
+                    const int row = i * 64 + warp * 16 + lane % 16;
+                    const int chunk = j + lane / 16;
+                    stmatrix_x4(panel + row * (STORE_N * 2) + (chunk ^ row % 8) * 16,
+                                packed[0], packed[1], packed[2], packed[3]);
                 }
-                const int row = consumer * CONSUMER_M + i * 64 + warp * 16 + lane % 16;
-                const int chunk = j % 8 + lane / 16;
-                stmatrix_x4(ring + STORE_OFFSET + j / 8 * (TILE_M * 128) + row * 128
-                                + (chunk ^ row % 8) * 16,
-                            packed[0], packed[1], packed[2], packed[3]);
+            fence_proxy_async();  // TMA reads what these threads wrote
+            named_barrier(1 + consumer);
+            if (thread == 0) {
+                tma_store(&map_d, n0 + first, m0, panel);
+                tma_store_commit();
             }
-        fence_proxy_async();  // TMA reads what these threads wrote
-        named_barrier(1 + consumer);
-        if (thread == 0) {
-#pragma unroll
-            for (int panel = 0; panel < TILE_N / 64; ++panel)
-                tma_store(&map_d, n0 + panel * 64, m0 + consumer * CONSUMER_M,
-                          ring + STORE_OFFSET + panel * (TILE_M * 128)
-                              + consumer * CONSUMER_M * 128);
-            tma_store_commit();
+            store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
     if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
@@ -497,9 +503,10 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_7c059c80(
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-// Describes a row-major matrix to the copy engine, which moves boxes of it, 128-byte swizzled.
+// Describes a row-major matrix to the copy engine, which moves boxes of it, swizzled.
 static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type, u64 inner,
-                  u64 outer, u64 stride_bytes, u32 box_inner, u32 box_outer)
+                  u64 outer, u64 stride_bytes, u32 box_inner, u32 box_outer,
+                  CUtensorMapSwizzle swizzle)
 {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -513,7 +520,7 @@ static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type,
     const cuuint32_t steps[] = { 1, 1 };
     const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
         reinterpret_cast<CUtensorMap*>(map), type, 2, const_cast<void*>(pointer), sizes, strides,
-        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return encoded == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -551,15 +558,18 @@ extern "C" int gemm_fp16_nt_4096x4096x1024_sm_90a_7c059c80_launch(
     TensorMap map_a;
     if (!failed)
         failed = encode(&map_a, a, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, K,
-                        M, LDA * 2, 64, 128);
+                        M, LDA * 2, 64, 128,
+                        CU_TENSOR_MAP_SWIZZLE_128B);
     TensorMap map_b;
     if (!failed)
         failed = encode(&map_b, b, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, K,
-                        N, LDB * 2, 64, 256);
+                        N, LDB * 2, 64, 256,
+                        CU_TENSOR_MAP_SWIZZLE_128B);
     TensorMap map_d;
     if (!failed)
         failed = encode(&map_d, d, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, N,
-                        M, LDD * 2, 64, 64);
+                        M, LDD * 2, 64, 64,
+                        CU_TENSOR_MAP_SWIZZLE_128B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nt_4096x4096x1024_sm_90a_7c059c80, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);

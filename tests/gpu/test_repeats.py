@@ -39,9 +39,9 @@ def test_p01_twenty_runs_equal_a_build_with_fewer_stages(arch: str) -> None:
 @pytest.mark.parametrize(
     ("case", "choice", "k", "runs"),
     [
-        ("P06", WgmmaChoice(128, 128, 2, 3, 1, 1, 8), 9 * 64, 50),
-        ("P06", WgmmaChoice(128, 128, 2, 4, 1, 1, 8), 9 * 64, 50),
-        ("P08", WgmmaChoice(128, 256, 2, 3, 1, 1, 8), 64 * 64, 100),
+        ("P06", WgmmaChoice(128, 128, 2, 1, 3, 1, 1, 8), 9 * 64, 50),
+        ("P06", WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8), 9 * 64, 50),
+        ("P08", WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 8), 64 * 64, 100),
     ],
 )
 def test_p06_p08_many_runs_on_a_side_stream(

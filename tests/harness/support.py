@@ -25,7 +25,6 @@ from deepgemm_codegen.toolchain import compile_ptx
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.verdict import Verdict
     from deepgemm_codegen.plan import KernelPlan

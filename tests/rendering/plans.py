@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
+from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.plan import Decision, KernelPlan
 from deepgemm_codegen.spec import GemmSpec
 
 DECISIONS = (Decision("D01", "tile", "as given", "a golden plan, chosen by hand"),)
 
 
-def _plan(choice: MmaSyncChoice | WgmmaChoice, **fields: object) -> KernelPlan:
+def _plan(choice: BandwidthChoice | MmaSyncChoice | WgmmaChoice, **fields: object) -> KernelPlan:
     spec = GemmSpec.from_fields(dict(fields))
     return choice.program(spec, load_arch(spec.arch), DECISIONS).kernels[0]
 
@@ -120,7 +120,7 @@ GOLDEN: dict[str, KernelPlan] = {
     ),
     # A fused feed-forward layer: what follows the product in registers, D by TMA.
     "wgmma_gelu_nt": _plan(
-        WgmmaChoice(128, 256, 2, 3, 1, 1, 16),
+        WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16),
         m=4096,
         n=4096,
         k=1024,
@@ -161,5 +161,48 @@ GOLDEN: dict[str, KernelPlan] = {
         layout="tn",
         ldb=1024,
         arch="sm_90a",
+    ),
+    # Read once: rows of whole sectors past the L1, one row of A, k in whole slices.
+    "bandwidth_nt": _plan(
+        BandwidthChoice(2, 1, 8, 4, 2), m=1, n=4096, k=4096, layout="nt", dtype="bf16", arch="sm_90"
+    ),
+    # Tails in n and k, sixteen rows, C and steps.
+    "bandwidth_tails_nt": _plan(
+        BandwidthChoice(1, 1, 4, 3, 4),
+        m=13,
+        n=1003,
+        k=1000,
+        layout="nt",
+        dtype_c="fp32",
+        epilogue="bias,relu",
+        arch="sm_80",
+    ),
+    # n contiguous: columns in vectors, pairs of k made in registers.
+    "bandwidth_nn": _plan(BandwidthChoice(8, 1, 8, 3, 2), m=4, n=4096, k=4096, arch="sm_90"),
+    # The same in 8-byte vectors, with a tail of k.
+    "bandwidth_narrow_nn": _plan(
+        BandwidthChoice(4, 2, 4, 4, 2), m=16, n=1004, k=1001, lda=1004, arch="sm_89"
+    ),
+    # Turing, 4-byte vectors.
+    "bandwidth_turing_nn": _plan(
+        BandwidthChoice(8, 1, 4, 2, 2), m=8, n=1002, k=1002, lda=1002, arch="sm_75"
+    ),
+    # D's short side is n: the rows of a column-major A, one element at a time; a batch.
+    "bandwidth_odd_tn": _plan(
+        BandwidthChoice(4, 1, 4, 2, 2), m=1001, n=5, k=515, layout="tn", batch=3, arch="sm_80"
+    ),
+    # Everything known only at run time, column-major D.
+    "bandwidth_dynamic_nt": _plan(
+        BandwidthChoice(1, 4, 2, 2, 2),
+        m="dynamic:512",
+        n="dynamic:16",
+        k="dynamic:512",
+        batch=2,
+        layout="nt",
+        layout_d="t",
+        dtype_c="bf16",
+        dtype_d="fp32",
+        epilogue="bias:row:fp32",
+        arch="sm_80",
     ),
 }

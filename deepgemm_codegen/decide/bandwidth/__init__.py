@@ -1,0 +1,1 @@
+"""The bandwidth family's part of the tree: menu, constraints, cost, search and answers."""

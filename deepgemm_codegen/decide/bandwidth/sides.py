@@ -1,0 +1,119 @@
+"""Question: which side of D is short, and how wide are the loads of each operand?"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from deepgemm_codegen.bandwidth import MN_RUN, LaneOperand
+from deepgemm_codegen.decide.operands import widest_vector
+from deepgemm_codegen.spec import Dim
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.tiles import Extent
+
+__all__ = ["MOST_SHORT", "Lanes", "Sides", "place_lanes", "sides_of"]
+
+MOST_SHORT = 16
+"""Rows or columns of D's short side: the rows of one ``mma.sync``."""
+
+
+class Lanes(NamedTuple):
+    """How one operand's elements get into lanes.
+
+    Attributes:
+        k_major: whether k is contiguous.
+        vector: elements of one load.
+        limit: what kept it from being wider; empty at 16 bytes.
+    """
+
+    k_major: bool
+    vector: int
+    limit: str
+
+
+class Sides(NamedTuple):
+    """D's two sides and the operands along them.
+
+    Attributes:
+        short: the plan's extent that is short: ``m`` or ``n``.
+        tile: rows of the instruction that it takes, 8 or 16.
+        long_lanes, short_lanes: how the operands along the two sides travel.
+    """
+
+    short: Literal["m", "n"]
+    tile: int
+    long_lanes: Lanes
+    short_lanes: Lanes
+
+
+def sides_of(spec: GemmSpec) -> Sides | None:
+    """The sides of a spec's D in the plan's roles; None when neither is short."""
+    rows, columns = (spec.n, spec.m) if spec.layout_d == "t" else (spec.m, spec.n)
+    short: Literal["m", "n"] = "m" if rows.size <= columns.size else "n"
+    size = min(rows.size, columns.size)
+    if size > MOST_SHORT:
+        return None
+    left, right = ("b", "a") if spec.layout_d == "t" else ("a", "b")
+    along_short, along_long = (left, right) if short == "m" else (right, left)
+    long_lanes = _lanes(spec, along_long)
+    short_lanes = _lanes(spec, along_short)
+    if not short_lanes.k_major:
+        short_lanes = short_lanes._replace(vector=1, limit="k is not contiguous")
+    run = max(long_lanes.vector, 2) if long_lanes.k_major else MN_RUN
+    if short_lanes.vector > run:
+        short_lanes = short_lanes._replace(vector=run, limit="as many of k as the other operand")
+    return Sides(short, 8 if size <= 8 else 16, long_lanes, short_lanes)
+
+
+def _lanes(spec: GemmSpec, source: str) -> Lanes:
+    """How the caller's operand travels, whichever side it lies along."""
+    dtype = getattr(spec, f"dtype_{source}")
+    rows, columns = spec.stored(source)
+    leading: int = getattr(spec, f"ld{source}")
+    k_major = (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
+    if not k_major and leading == 1 and spec.batch == 1:
+        # One row or column, dense: k is contiguous, whatever the layout calls it.
+        k_major, rows = True, Dim(1)
+    stride = rows.size * leading if spec.batch > 1 else 0
+    width, limit = widest_vector(dtype, getattr(spec, f"align_{source}"), rows, leading, stride)
+    if not k_major:  # a vector that crossed the row's end might leave the matrix
+        whole = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
+        if whole < width:
+            width, limit = whole, f"row length of {columns} elements"
+    return Lanes(k_major, width // dtype.bytes, limit)
+
+
+def place_lanes(
+    spec: GemmSpec,
+    side: Literal["long", "short"],
+    role: Literal["a", "b"],
+    source: Literal["a", "b"],
+    lanes: Lanes,
+    extent_mn: Extent,
+    extent_k: Extent,
+) -> LaneOperand:
+    """The operand in a plan.
+
+    Args:
+        spec: the caller's spec.
+        side: of D, that it lies along.
+        role: which operand of the plan it becomes.
+        source: which operand of the caller's it is.
+        lanes: how it travels.
+        extent_mn: the plan's m (role a) or n (role b).
+        extent_k: the plan's k.
+    """
+    rows, columns = (extent_mn, extent_k) if lanes.k_major else (extent_k, extent_mn)
+    return LaneOperand(
+        name=role,
+        source=source,
+        dtype=getattr(spec, f"dtype_{source}"),
+        major="k" if lanes.k_major else "mn",
+        leading=getattr(spec, f"ld{source}") or None,
+        rows=rows,
+        columns=columns,
+        side=side,
+        vector=lanes.vector,
+    )
