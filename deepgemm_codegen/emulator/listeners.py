@@ -207,8 +207,8 @@ class Listener:
     def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
         """Which threads cannot know yet that the last phase is complete (bool); None for none."""
 
-    def observe(self, barrier: Mbarrier, lanes: Array) -> None:
-        """Threads saw that the mbarrier's last phase is complete."""
+    def observe(self, barrier: Mbarrier, lanes: Array, parity: int, phase: int | None) -> None:
+        """Threads saw that a phase of that parity is complete; which, if a token named it."""
 
     def fence(self, lanes: Array) -> None:
         """Threads fenced their ordinary accesses for the asynchronous proxy."""

@@ -50,6 +50,9 @@ __all__ = ["OrderListener"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+KEPT_PHASES = 4
+"""Complete phases of an mbarrier whose releases are kept for those who wait for an old one."""
+
 
 class _Copy(NamedTuple):
     cells: Array
@@ -77,7 +80,7 @@ class OrderListener(Listener):
         self.locations = Locations(self.clocks, threads)
         self.barriers: dict[int, tuple[int, int]] = {}  # column and time of initialisation
         self.pending: dict[int, Snapshot] = {}
-        self.done: dict[int, Snapshot] = {}
+        self.done: dict[int, dict[int, Snapshot]] = {}
         self.meeting: dict[int, Snapshot] = {}
         self.met: dict[int, Snapshot] = {}
         self.names: dict[tuple[int, int], tuple[Array, int]] = {}
@@ -235,15 +238,18 @@ class OrderListener(Listener):
         number = barrier.number
         column, _ = self.barriers[number]
         self.shadow.phases[column] = barrier.phase
-        snapshot = self.pending.pop(number, None)
-        if snapshot is not None:
-            self.done[number] = merge(self.done.get(number), snapshot)
+        snapshots = self.done.setdefault(number, {})
+        before, snapshot = snapshots.get(barrier.phase - 1), self.pending.pop(number, None)
+        after = before if snapshot is None else merge(before, snapshot)
+        if after is not None:
+            snapshots[barrier.phase] = after
+        snapshots.pop(barrier.phase - KEPT_PHASES, None)
 
     def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
         """Those that neither waited for it nor know of all its arrivals."""
         column, _ = self.barriers[barrier.number]
         unsure = np.asarray(self.clocks.known[lanes, column] < barrier.phase)
-        snapshot = self.done.get(barrier.number)
+        snapshot = self.done.get(barrier.number, {}).get(barrier.phase)
         if not unsure.any():
             return None
         if barrier.number not in self.landing and snapshot is not None:
@@ -251,14 +257,27 @@ class OrderListener(Listener):
             unsure &= (self.clocks.known[lanes, :size] < snapshot.known).any(axis=1)
         return unsure
 
-    def observe(self, barrier: Mbarrier, lanes: Array) -> None:
-        """The threads acquire all complete phases."""
+    def observe(self, barrier: Mbarrier, lanes: Array, parity: int, phase: int | None) -> None:
+        """The threads acquire the first phase that may have let them pass, and those before it.
+
+        A parity names every other phase. Whoever knows of n complete phases and waits for the next
+        of a parity may have been let pass by the first of these, however many are complete by now:
+        a wait that is meant for a later one proves nothing of it.
+        """
         column, _ = self.barriers[barrier.number]
-        if barrier.phase:
-            snapshot = self.done.get(barrier.number)
+        if not barrier.phase:
+            return
+        if phase is None:
+            known = self.clocks.known[lanes, column]
+            sure = known + ((known & 1) == parity)
+        else:
+            sure = np.full(lanes.size, phase + 1)
+        for count in np.unique(sure).tolist():
+            some = lanes[sure == count]
+            snapshot = self.done[barrier.number].get(count)
             if snapshot is not None:
-                self.clocks.acquire(lanes, snapshot)
-            self.clocks.learn(lanes, column, barrier.phase)
+                self.clocks.acquire(some, snapshot)
+            self.clocks.learn(some, column, count)
 
     # -- asynchronous agents --
 

@@ -169,3 +169,15 @@ def test_stores_of_the_epilogue_meet_no_bank_twice() -> None:
     costs = [c for c in outcome.report.statistics.shared_costs if "stmatrix" in c.place.text]
     assert costs
     assert all(c.excess == 0 for c in costs)
+
+
+def test_a_wait_that_an_older_round_of_the_ring_could_end() -> None:
+    """Without the turn, a consumer waits for a slot more than a round ahead: parities repeat."""
+    kernel = build((128, 64, 2, 2, 3, 1, 1, 8), m=512, n=64, k=64 * 9, layout="nt")
+    assert_exact(solve(kernel, grid=2))
+    turn = "        mbarrier_wait(turn + consumer * 8, turn_parity);\n"
+    assert turn in kernel.source
+    source = kernel.source.replace(turn, "")
+    broken = Compiled(kernel.plan, source, compile_source(source, kernel.plan.name))
+    kinds = {finding.kind for finding in solve(broken, grid=2).report.findings}
+    assert "race" in kinds or "in-flight-read" in kinds

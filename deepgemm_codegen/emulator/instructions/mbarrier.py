@@ -317,7 +317,7 @@ def mbarrier_state(
         for phase in np.unique(token[some]).tolist():
             same = some[token[some] == phase]
             passes = barrier is None or barrier.phase > phase
-            _observe(context, site, barrier, same, out, passes=passes, parity=phase & 1)
+            _observe(context, site, barrier, same, out, passes=passes, parity=phase & 1, phase=phase)
 
 
 def _observe(
@@ -329,6 +329,7 @@ def _observe(
     *,
     passes: bool,
     parity: int,
+    phase: int | None = None,
 ) -> None:
     out[lanes] = passes
     if barrier is None:
@@ -345,7 +346,7 @@ def _observe(
             state.tries[lanes[unsure]] = 1
             lanes = lanes[~unsure]
         if passes and lanes.size:
-            listener.observe(barrier, lanes)
+            listener.observe(barrier, lanes, parity, phase)
     if passes:
         state.tries[lanes] = 0
     else:
