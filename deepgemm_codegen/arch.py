@@ -14,7 +14,15 @@ from typing import Any
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.resources import data_folder
 
-__all__ = ["Arch", "Gpu", "canonical_arch", "known_architectures", "load_arch", "parse_arch"]
+__all__ = [
+    "Arch",
+    "Gpu",
+    "canonical_arch",
+    "known_architectures",
+    "known_targets",
+    "load_arch",
+    "parse_arch",
+]
 
 
 Rates = tuple[tuple[str, int], ...]
@@ -139,6 +147,18 @@ def known_architectures() -> list[str]:
     """Names of all architectures with a facts file, oldest first."""
     names = (path.stem for path in (data_folder("configs") / "arch").glob("sm_*.yaml"))
     return sorted(names, key=lambda name: int(name[3:]))
+
+
+@cache
+def known_targets() -> list[str]:
+    """Every target that has code of its own: the architectures, and those that a suffix opens."""
+    found = []
+    for name in known_architectures():
+        found.append(name)
+        wgmma = (_facts(int(name[3:])) or {}).get("wgmma")
+        if wgmma:
+            found.append(f"{name}{wgmma['suffix']}")
+    return found
 
 
 @cache

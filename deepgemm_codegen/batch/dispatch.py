@@ -257,8 +257,7 @@ def _declaration(parameter: Parameter) -> str:
     """The parameter in plain C, where pointers have no element type."""
     if parameter.pointer:
         return f"{'' if parameter.written else 'const '}void* {parameter.name}"
-    kind = {"dim": "int", "stride": "long long"}.get(parameter.role, "float")
-    return f"{kind} {parameter.name}"
+    return parameter.declaration.replace("i64 ", "long long ")
 
 
 def _json_text(table: Table) -> str:

@@ -50,7 +50,8 @@ def generate(
         out_dir: the folder; made when the first file is written.
         check: write nothing; the report's exit code is 1 when something would change.
         diffs: give `progress` a unified diff of so many changed files.
-        jobs: processes that decide and render; this one writes. None takes what serves best.
+        jobs: processes that decide and render, which import the caller's main module; this one
+            writes. None takes what serves best.
         keep_going: go on after a kernel that fails; otherwise the rest is skipped. A disk that
             cannot be written ends the batch in any case.
         clean: delete what the manifest says the tool has made and the batch does not ask for;

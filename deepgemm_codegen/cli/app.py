@@ -31,7 +31,10 @@ _COMMANDS = {
         ("verify", "build kernels and judge them"),
         ("bench", "time kernels beside cuBLAS on a GPU"),
         ("generate", "every kernel of some YAML files into a folder, or a check of it"),
-        ("schema", "the JSON Schema of those files"),
+        ("build", "compile such a folder, and tell what its kernels take"),
+        ("show", "what a folder knows of one kernel"),
+        ("diff", "two kernels, decision by decision"),
+        ("schema", "the JSON Schema of the files that are read and written"),
         ("doctor", "what is installed, and what it is good for"),
         ("cache", "show or empty the cache of compiled kernels"),
     )

@@ -6,6 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from deepgemm_codegen.cli.flags import (
     Command,
     SectionedOption,
@@ -19,17 +21,28 @@ from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.spec import FIELDS, OVERRIDES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from deepgemm_codegen.cli.request import Request
     from deepgemm_codegen.plan import KernelPlan
 
 __all__ = ["COMMAND"]
 
-_FORMAT = "1.0"
+_FORMAT = "1.1"
+_ALL = "all"
 
 
 def _explain(*, files: tuple[str, ...], as_json: bool, origin: bool, **values: Any) -> int:
     console = take_console(values)
-    requests = requests_for(files, take_flags(values), os.environ, console)
+    flags = take_flags(values)
+    everywhere = flags.get("arch") == _ALL
+    if everywhere:
+        if origin:
+            raise click.UsageError("--origin is of one architecture; it excludes --arch=all")
+        del flags["arch"]
+    requests = requests_for(files, flags, os.environ, console)
+    if everywhere:
+        return _across(requests, as_json=as_json)
 
     from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  --help and errors need none of it
     from deepgemm_codegen.decide import decide  # noqa: PLC0415
@@ -62,6 +75,19 @@ def _explain(*, files: tuple[str, ...], as_json: bool, origin: bool, **values: A
         print_data(json.dumps({"format": _FORMAT, "kernels": records}, indent=2) + "\n")
     else:
         print_data("\n".join(texts))
+    return 0
+
+
+def _across(requests: Sequence[Request], *, as_json: bool) -> int:
+    """Every spec over all architectures; specs that differ in their own alone are one."""
+    from deepgemm_codegen.cli.across import across  # noqa: PLC0415  --help needs no tree
+
+    found = {table.spec: table for table in (across(request.spec) for request in requests)}
+    if as_json:
+        kernels = [table.to_dict() for table in found.values()]
+        print_data(json.dumps({"format": _FORMAT, "kernels": kernels}, indent=2) + "\n")
+    else:
+        print_data("\n".join(map(str, found.values())))
     return 0
 
 
@@ -109,10 +135,11 @@ COMMAND = Command(
     callback=_explain,
     help="Prints every decision of the tree with its reason, its best rival and what was ruled"
     " out: for the kernel that the flags describe, or for every kernel of FILES, over which flags"
-    " and environment are laid.",
+    " and environment are laid. --arch=all sets all architectures side by side.",
     examples=(
         "deepgemm_codegen explain --m=4096 --n=4096 --k=4096 --layout=nt",
         "deepgemm_codegen explain --m=4096 --n=4096 --k=4096 --stages=8 --origin",
+        "deepgemm_codegen explain --m=4096 --n=4096 --k=4096 --layout=nt --arch=all",
         "deepgemm_codegen explain configs/kernels/gpt2_small.yaml --json",
     ),
 )

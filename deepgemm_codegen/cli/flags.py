@@ -19,6 +19,7 @@ __all__ = [
     "Command",
     "LazyGroup",
     "SectionedOption",
+    "default_of",
     "files_argument",
     "flag_of",
     "level_flags",
@@ -52,6 +53,11 @@ _METAVARS = {
 }
 
 _SECTIONS = {"arch": "Target", "gpu": "Target", "sms": "Target", "label": "Target"}
+
+
+def default_of(name: str) -> str:
+    """What a field is when it is not given; empty where that needs no word."""
+    return _DEFAULTS.get(name, "")
 
 
 def flag_of(name: str) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "Kind",
     "bounds",
     "kind_of",
+    "written",
 ]
 
 Kind = Literal["dim", "number", "dtype", "choice", "epilogue", "text"]
@@ -68,6 +69,22 @@ def kind_of(name: str) -> Kind:
 def bounds(name: str) -> tuple[int, int]:
     """Smallest and largest number of a ``dim`` or ``number`` field."""
     return (0 if name in ("k", "sms") else 1), MAX_DIMENSION
+
+
+def written(name: str) -> str:
+    """How the field's value is written, in words."""
+    kind = kind_of(name)
+    if kind == "choice":
+        return "one of " + ", ".join(CHOICES[name])
+    if kind == "dtype":
+        return "one of " + ", ".join([*DTYPES, *(["none"] if name == "dtype_c" else [])])
+    if kind == "epilogue":
+        return f"a list of steps: {', '.join(STEP_NAMES)}"
+    if kind == "text":
+        return "text"
+    low, high = bounds(name)
+    number = f"a whole number from {low} to {high}"
+    return f"{number}, dynamic, or dynamic:MAX" if kind == "dim" else number
 
 
 def _groups() -> dict[str, dict[str, str]]:

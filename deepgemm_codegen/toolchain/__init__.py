@@ -11,6 +11,8 @@ from deepgemm_codegen.toolchain.build import (
     assemble,
     build_cubin,
     compile_ptx,
+    compiler_version,
+    options_for,
 )
 from deepgemm_codegen.toolchain.cache import Cache, CacheEntry, CacheInfo, CacheWarning
 from deepgemm_codegen.toolchain.ptx_version import (
@@ -34,11 +36,13 @@ __all__ = [
     "assemble",
     "build_cubin",
     "compile_ptx",
+    "compiler_version",
     "disassemble",
     "explain_mismatch",
     "find_tool",
     "lower_ptx_version",
     "occupancy",
+    "options_for",
     "ptx_requirement",
     "tool_version",
 ]

@@ -28,7 +28,15 @@ from deepgemm_codegen.toolchain.targets import Target
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BuiltCubin", "CompiledPtx", "assemble", "build_cubin", "compile_ptx"]
+__all__ = [
+    "BuiltCubin",
+    "CompiledPtx",
+    "assemble",
+    "build_cubin",
+    "compile_ptx",
+    "compiler_version",
+    "options_for",
+]
 
 # The kernels write fma where they mean it; the compiler must not add any of its own.
 _OPTIONS = ("-fmad=false", "--std=c++17")
@@ -135,6 +143,26 @@ def build_cubin(
     )
 
 
+def options_for(arch: str) -> list[str]:
+    """The options of NVRTC that make the cubin for an architecture such as ``sm_90a``."""
+    return [*_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v"]
+
+
+def _virtual_options(target: Target) -> list[str]:
+    """Those that stop at PTX."""
+    return [*_OPTIONS, f"--gpu-architecture={target.compute}"]
+
+
+def compiler_version(env: Mapping[str, str] | None = None) -> str:
+    """The compiler and its release, such as ``NVRTC 13.0.88``, as its PTX states it.
+
+    Raises:
+        EnvironmentLackError: NVRTC is missing, or outran the time limit.
+    """
+    source = 'extern "C" __global__ void nothing() {}\n'
+    return compile_ptx(source, name="nothing", arch="sm_80", env=env).compiler_version
+
+
 def assemble(
     ptx: str,
     *,
@@ -200,13 +228,15 @@ def _build(
     program = f"/{name.removesuffix('.cu')}.cu"
     timeout_ms = _timeout_ms(env)
     target = target.known_to(nvrtc.version())
-    flags = [*_OPTIONS, f"--gpu-architecture={target.sm if real else target.compute}"]
-    flags += ["--ptxas-options=-v"] * real + ["-lineinfo"] * line_info + list(options)
+    flags = options_for(target.sm) if real else _virtual_options(target)
+    flags += ["-lineinfo"] * line_info + list(options)
     if not cached:
         built = _compiled(source, program, target, flags, real=real, timeout_ms=timeout_ms)
         return _lowered(built)
     cache = Cache.from_env(env)
-    key = cache_key(source=source, name=program, compiler=nvrtc.fingerprint(), flags=flags)
+    # The program's name is in the result only where there is line information.
+    shaped_by = {"source": source, "compiler": nvrtc.fingerprint(), "flags": flags}
+    key = cache_key(**shaped_by, **({"name": program} if line_info else {}))
     if (data := cache.get(key)) is not None:
         return _lowered(_unpacked(data))
     with cache.lock(key):

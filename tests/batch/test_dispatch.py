@@ -280,6 +280,7 @@ def test_the_launchers_declarations_fit_the_kernels_sources() -> None:
         spec(m="dynamic", n="dynamic", k="dynamic", dtype_c="fp32", epilogue="bias,bias:row,relu"),
         spec(layout_d="t", batch=3, lda=80, dtype_c="bf16", dtype_d="fp32"),
         spec(arch="sm_90a", m="dynamic", n=4096, k=4096),
+        spec(n="dynamic", epilogue="scale,bias,residual,scale:row,gelu"),
     ]
     for each in specs:
         ((plan, source),) = make(each)
@@ -288,5 +289,13 @@ def test_the_launchers_declarations_fit_the_kernels_sources() -> None:
         for text in (source, header):
             declared = re.search(rf"int {plan.name}_launch\((.*?)\)", text, re.DOTALL)
             assert declared
-            found.append([word.split()[-1].strip("*") for word in declared[1].split(",")])
+            found.append([_plain(word) for word in declared[1].split(",")])
         assert found[0] == found[1]
+
+
+def _plain(parameter: str) -> str:
+    """A parameter without what C and CUDA spell differently: element types, restrict, i64."""
+    words = parameter.replace("__restrict__", "").replace("cudaStream_t", "void*").split()
+    if "*" in " ".join(words):
+        return f"{'const ' * ('const' in words)}* {words[-1].strip('*')}"
+    return " ".join(words).replace("i64", "long long")

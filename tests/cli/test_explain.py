@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deepgemm_codegen.arch import known_targets
 from deepgemm_codegen.spec import FIELDS, OVERRIDES
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def test_every_decision_has_its_reason(cli: Cli) -> None:
 
 def test_the_decisions_are_those_of_the_plan(cli: Cli) -> None:
     explained = json.loads(cli("explain", *SPEC, "--json").out)
-    assert explained["format"] == "1.0"
+    assert explained["format"] == "1.1"
     planned = json.loads(cli(*SPEC, "--emit=plan").out)
     choices = [
         [(d["id"], d["choice"]) for d in record["kernels"][0]["decisions"]]
@@ -73,6 +74,44 @@ def test_what_nothing_serves_is_refused(cli: Cli, words: tuple[str, ...], start:
         assert (result.code, result.out) == (2, "")
         assert result.err.startswith(start)
         assert result.err.count("\n") == 1
+
+
+def test_all_architectures_side_by_side(cli: Cli) -> None:
+    words = ("--m=4096", "--n=4096", "--k=512", "--layout=nt", "--arch=all")
+    result = cli("explain", *words)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0] == "m=4096 n=4096 k=512 dtype=fp16 layout=nt"
+    assert lines[2].split()[:6] == ["arch", "GPU", "predicted", "bound", "by", "family"]
+    assert max(map(len, lines[2:12])) <= 110
+    assert [line.split()[0] for line in lines[3:12]] == known_targets()
+    assert "TMA, 128-byte swizzle" in result.out
+    (kernel,) = json.loads(cli("explain", *words, "--json").out)["kernels"]
+    for target in kernel["targets"]:
+        one = cli("explain", *words[:-1], f"--arch={target['arch']}", "--json").out
+        alone = json.loads(one)["kernels"][0]
+        assert {**target, "spec": alone["spec"]} == {"arch": target["arch"], **alone}
+
+
+def test_architectures_that_have_no_kernel_say_why(cli: Cli) -> None:
+    result = cli("explain", *SPEC, "--dtype=bf16", "--arch=all")
+    assert result.code == 0
+    *_, head, reason = result.out.splitlines()
+    assert head == "no kernel on:"
+    assert reason.startswith("  sm_75: dtype = bf16: sm_75 has no mma for it, only for fp16")
+    nowhere = cli("explain", *SPEC, "--stages=99", "--arch=all")
+    assert nowhere.code == 0
+    assert nowhere.out.splitlines()[2] == "no kernel on:"
+
+
+def test_a_file_over_all_architectures_asks_each_product_once(cli: Cli, tmp_path: Path) -> None:
+    source = tmp_path / "kernels.yaml"
+    source.write_text("kernels: [{m: 64, n: 64, k: 64, sweep: {arch: [sm_80, sm_90]}}]\n")
+    kernels = json.loads(cli("explain", str(source), "--arch=all", "--json").out)["kernels"]
+    assert [kernel["spec"] for kernel in kernels] == ["m=64 n=64 k=64 dtype=fp16"]
+    refused = cli("explain", str(source), "--arch=all", "--origin")
+    assert refused.code == 2
+    assert refused.err.startswith("error: --origin is of one architecture; it excludes --arch=all")
 
 
 def test_a_missing_file(cli: Cli) -> None:

@@ -398,10 +398,11 @@ def test_everything_that_shapes_the_result_is_in_the_key(
 
     ptx()
     ptx(scaled(3))
-    ptx(name="j")
+    ptx(name="j")  # it is in line information alone
     ptx(arch="sm_90")
     ptx(options=["-DX"])
     ptx(line_info=True)
+    ptx(line_info=True, name="j")
     build_cubin(SMALL, name="k", arch="sm_80", env=env)
     monkeypatch.setattr(nvrtc, "fingerprint", lambda: "nvrtc 99.0 1")
     ptx()

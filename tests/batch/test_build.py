@@ -1,0 +1,250 @@
+"""A folder built: what is written, what is refused, what a second build finds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from deepgemm_codegen.batch import generate
+from deepgemm_codegen.batch.building import BUILD, Built, build
+from deepgemm_codegen.batch.manifest import MANIFEST
+from deepgemm_codegen.errors import EnvironmentLackError, InputError
+from deepgemm_codegen.schemas import SCHEMAS
+from deepgemm_codegen.toolchain import build_cubin, nvrtc, options_for
+from tests.jsonschema import faults
+from tests.toolchain.kernels import needs_nvrtc
+
+from .conftest import entry, files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from deepgemm_codegen.toolchain.targets import Target
+
+pytestmark = needs_nvrtc
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DGEMM_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.delenv("DGEMM_COMPILATION_TIMEOUT_MS", raising=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two small kernels, of both families."""
+    out = tmp_path / "kernels"
+    generate(
+        [
+            entry(64, n=64, k=64, label="a"),
+            entry(64, n=64, k=64, label="b", arch="sm_90a", layout="nt", family="wgmma"),
+        ],
+        out,
+    )
+    return out
+
+
+def content(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / BUILD).read_text(encoding="utf-8"))
+    return found
+
+
+def test_cubins_and_what_they_take(folder: Path, tmp_path: Path) -> None:
+    seen: list[Built] = []
+    report = build(folder, tmp_path / "out", progress=seen.append)
+    assert report.exit_code == 0
+    assert [built.name[:2] for built in seen] == ["a_", "b_"]
+    given = content(tmp_path / "out")
+    rules = SCHEMAS["build"]()
+    assert list(faults(given, rules, rules)) == []
+    assert given["compiler"] == report.compiler
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    for kernel, record in zip(given["kernels"], manifest["kernels"], strict=True):
+        cubin = (tmp_path / "out" / f"{record['name']}.cubin").read_bytes()
+        source = (folder / record["file"]).read_text(encoding="utf-8")
+        direct = build_cubin(source, name=record["name"], arch=record["target"], cached=False)
+        assert cubin == direct.cubin
+        assert kernel["cubin_sha256"] == hashlib.sha256(cubin).hexdigest()
+        assert kernel["source_sha256"] == record["source_sha256"]
+        assert kernel["options"] == options_for(record["target"])
+        usage, used = direct.resources[record["name"]], kernel["resources"]
+        assert used["registers"] == usage.registers > 0
+        assert used["shared_bytes"] == record["launch"]["shared_bytes"] + usage.shared_bytes
+        assert used["blocks_per_sm"] >= 1
+    assert str(tmp_path) not in (tmp_path / "out" / BUILD).read_text(encoding="utf-8")
+
+
+def test_the_same_folder_and_no_cubins(folder: Path) -> None:
+    before = files(folder)
+    build(folder, cubins=False)
+    after = files(folder)
+    assert after.pop(BUILD)
+    assert after == before
+
+
+def test_a_second_build_touches_nothing(folder: Path) -> None:
+    build(folder)
+    stamps = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    build(folder, jobs=2)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == stamps
+
+
+def test_generate_leaves_a_build_alone(folder: Path) -> None:
+    build(folder)
+    report = generate([entry(64, n=64, k=64, label="a")], folder, clean=True)
+    assert [name[:2] for name in report.named("deleted", "orphan")] == ["b_"]
+    assert (folder / BUILD).exists()
+
+
+def test_cubins_that_nobody_asks_for_go_with_the_next_build(folder: Path) -> None:
+    build(folder)
+    generate([entry(64, n=64, k=64, label="a")], folder, clean=True)
+    (mine,) = folder.glob("b_*.cubin")
+    (folder / "c_01234567.cubin").write_bytes(b"not of any build")
+    build(folder)
+    assert sorted(path.name[:2] for path in folder.glob("*.cubin")) == ["a_", "c_"]
+    assert not mine.exists()
+
+
+def test_an_edited_cubin_stays(folder: Path) -> None:
+    build(folder)
+    (mine,) = folder.glob("b_*.cubin")
+    mine.write_bytes(b"mine")
+    generate([entry(64, n=64, k=64, label="a")], folder, clean=True)
+    build(folder)
+    assert mine.read_bytes() == b"mine"
+
+
+def test_a_source_that_is_not_the_manifests(folder: Path) -> None:
+    a, b = sorted(folder.glob("*.cu"))
+    a.write_text(a.read_text() + "// edited\n")
+    b.unlink()
+    report = build(folder)
+    assert report.exit_code == 2
+    assert [built.message for built in report.kernels] == [
+        f"'{a}' is not what the manifest tells of; generate again",
+        f"cannot read '{b}': No such file or directory; generate again",
+    ]
+    assert not (folder / BUILD).exists()
+
+
+def test_one_kernel_that_the_compiler_rejects_spares_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = sorted(folder.glob("*.cu"))
+    text = a.read_text().replace("__global__", "__globull__", 1)
+    a.write_text(text)
+    path = folder / MANIFEST
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["kernels"][0]["source_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(
+        json.dumps(manifest).replace('"generator": "', '"generator": "'), encoding="utf-8"
+    )
+    report = build(folder)
+    assert report.exit_code == 70
+    assert "__globull__" in report.kernels[0].message
+    assert [kernel["name"][:2] for kernel in content(folder)["kernels"]] == ["b_"]
+
+
+def test_each_compile_is_bounded(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DGEMM_CACHE_DIR", str(tmp_path / "cold"))
+    build(folder, tmp_path / "first")  # which compiler it is, is then in the cache
+    for path in (tmp_path / "cold").glob("*.entry"):
+        if b"cubin" in path.read_bytes()[:300]:
+            path.unlink()
+    monkeypatch.setenv("DGEMM_COMPILATION_TIMEOUT_MS", "1")
+    report = build(folder, tmp_path / "out")
+    assert report.exit_code == EnvironmentLackError.exit_code
+    assert len(report.kernels) == 2
+    assert all(
+        " within the 1 ms of DGEMM_COMPILATION_TIMEOUT_MS; " in b.message for b in report.kernels
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_check_tells_what_changed_and_writes_nothing(folder: Path) -> None:
+    assert build(folder, check=True).exit_code == 1
+    assert not (folder / BUILD).exists()
+    build(folder, cubins=False)
+    assert build(folder, check=True).exit_code == 0
+    path = folder / BUILD
+    given = content(folder)
+    registers = given["kernels"][0]["resources"]["registers"]
+    given["kernels"][0]["resources"]["registers"] = 7
+    given["kernels"][1]["name"] = "gone"
+    given["compiler"] = "NVRTC 1.0.0"
+    path.write_text(json.dumps(given))
+    before = path.read_bytes()
+    report = build(folder, check=True)
+    name, other = (built.name for built in report.kernels)
+    assert report.exit_code == 1
+    assert report.changed == (
+        f"compiler: NVRTC 1.0.0 -> {report.compiler}",
+        "gone: no longer there",
+        f"{name}: registers: 7 -> {registers}",
+        f"{other}: new",
+    )
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"generator": "deepgemm_codegen 0.1.0", "ker',
+        '{"generator": "deepgemm_codegen 0.1.0", "kernels": 3}',
+    ],
+)
+def test_a_damaged_build_file_of_ours_is_written_anew(text: str, folder: Path) -> None:
+    (folder / BUILD).write_text(text)
+    build(folder, cubins=False)
+    assert len(content(folder)["kernels"]) == 2
+
+
+def test_somebody_elses_build_file(folder: Path) -> None:
+    (folder / BUILD).write_text('{"scripts": {}}')
+    with pytest.raises(
+        InputError, match=r"build\.json' is not a file of this tool; choose another"
+    ):
+        build(folder)
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", '"generator": "deepgemm_codegen 0.1.0"'])
+def test_a_folder_without_a_manifest(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(InputError, match=r"manifest\.json' is (missing|damaged|not a manifest)"):
+        build(tmp_path)
+
+
+def test_without_a_compiler_nothing_is_tried(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise EnvironmentLackError("no NVRTC")
+
+    monkeypatch.setattr(nvrtc, "version", missing)
+    with pytest.raises(EnvironmentLackError, match="no NVRTC"):
+        build(folder)
+
+
+def test_a_kernel_is_compiled_for_the_target_that_its_record_states(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DGEMM_CACHE_DIR", str(tmp_path / "cold"))
+    targets: list[str] = []
+    real = nvrtc.compile_program
+
+    def listening(source: str, name: str, target: Target, options: list[str]) -> object:
+        targets.append(f"{name} {target}")
+        return real(source, name, target, options)
+
+    monkeypatch.setattr(nvrtc, "compile_program", listening)
+    report = build(folder, cubins=False)
+    assert targets[1:] == [
+        f"/{report.kernels[0].name}.cu sm_80",
+        f"/{report.kernels[1].name}.cu sm_90a",
+    ]
