@@ -222,6 +222,9 @@ class Listener:
         Returns the chunks that must yield poison (bool), or None.
         """
 
+    def fetch_until(self, region: Region, barrier: Mbarrier) -> Array | None:
+        """A bulk copy reads shared memory until the mbarrier's current phase; see ``fetch``."""
+
     def settle(self, agent: Agent, lanes: Array, time: int) -> None:
         """Threads waited until an agent's groups up to ``time`` were done."""
 

@@ -10,6 +10,7 @@ _FAMILIES = (
     "approximate",
     "atomic",
     "bulk",
+    "bulklinear",
     "cluster",
     "control",
     "convert",
