@@ -190,6 +190,9 @@ class Listener:
     def named(self, block: int, number: int, lanes: Array, site: int) -> None:
         """A numbered barrier with a thread count is complete; ``meet`` follows."""
 
+    def reach(self, lanes: Array, blocks: Array, site: int) -> None:
+        """Threads are about to access the shared memory of other blocks of their cluster."""
+
     # -- asynchronous agents and mbarriers (Hopper) --
 
     def initialise(self, barrier: Mbarrier) -> None:

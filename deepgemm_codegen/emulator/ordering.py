@@ -328,6 +328,23 @@ class OrderListener(Listener):
 
     # -- clusters --
 
+    def reach(self, lanes: Array, blocks: Array, site: int) -> None:
+        """The other block must have begun, and at the end it must still be there."""
+        for block in np.unique(blocks).tolist():
+            here = lanes[blocks == block]
+            part = slice(block * self.threads, (block + 1) * self.threads)
+            early = here[~self.clocks.known[here, part].any(axis=1)]
+            if early.size:
+                self.collector.add(
+                    "remote-before-start",
+                    "an access to another block of the cluster, which may not have begun",
+                    site,
+                    int(early[0]),
+                    count=int(early.size),
+                )
+            for lane in here.tolist():
+                self.remote[lane, block] = (self.clocks.now, site)
+
     def cluster_arrive(self, cluster: int, lanes: Array, *, release: bool) -> None:
         """What a relaxed arrival does not release, nobody learns."""
         if release:

@@ -7,6 +7,7 @@ import importlib
 __all__ = ["load"]
 
 _FAMILIES = (
+    "address",
     "approximate",
     "atomic",
     "bulk",

@@ -14,8 +14,8 @@ import numpy as np
 from deepgemm_codegen.emulator import nodes, numeric
 from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
+from deepgemm_codegen.emulator.instructions.accesses import shared_places
 from deepgemm_codegen.emulator.instructions.half import half
-from deepgemm_codegen.emulator.instructions.loadstore import by_window
 from deepgemm_codegen.emulator.instructions.order import (
     MEMORY,
     SCOPES,
@@ -27,6 +27,7 @@ from deepgemm_codegen.emulator.instructions.order import (
 from deepgemm_codegen.emulator.listeners import LANE_MASK, Order, make_ids
 from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
+from deepgemm_codegen.emulator.windows import by_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ __all__ = ["OPERATIONS", "combine"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_SPACES = frozenset({"global", "shared", "shared::cta"})
+_SPACES = frozenset({"global", "shared", "shared::cta", "shared::cluster"})
 _HALVES = {"f16", "f16x2", "bf16", "bf16x2"}  # with .noftz
 OPERATIONS: dict[str, set[str]] = {
     "add": {"u32", "s32", "u64", "f32", "f64"} | _HALVES,
@@ -145,7 +146,7 @@ def _words(emitter: Emitter, ins: Instruction) -> tuple[str, str, Order]:
     if (kind in _HALVES) != ("noftz" in words):
         raise emitter.fail(ins, "noftz was expected")
     order = order_of(emitter, ins, set(words), "relaxed") or Order()
-    space = spaces[0].removesuffix("::cta") if spaces else "generic"
+    space = spaces[0].partition("::")[0] if spaces else "generic"
     return operations[0], space, order
 
 
@@ -199,12 +200,12 @@ def atomic(
 ) -> None:
     """Read, combine and write, lane after lane where they meet at one address."""
     if site.space == "generic":
-        for space, where, part in by_window(context, site.offset, address, mask):
-            if space == "local":
+        lanes = context.alive if mask is None else mask
+        for space, where, part in by_window(address, site.offset, lanes):
+            if space in ("local", "param"):
                 lane = int(np.flatnonzero(part)[0])
-                context.collector.add(
-                    "out-of-bounds-write", "an atomic operation on local memory", site.number, lane
-                )
+                message = f"an atomic operation on {space} memory"
+                context.collector.add("out-of-bounds-write", message, site.number, lane)
             else:
                 _apply(context, replace(site, space=space), where, values, out, part)
         return
@@ -278,7 +279,5 @@ def _shared(
             if result is not None:
                 result[mine] = old
 
-    base = context.shared.base
-    if base is not None:
-        base = base[ids & LANE_MASK]
+    where, base = shared_places(context, site.number, where, ids & LANE_MASK)
     context.shared.update(where, site.dtype.itemsize, base, ids, site.order, apply)

@@ -14,11 +14,11 @@ import numpy as np
 
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS, find, land_bytes
-from deepgemm_codegen.emulator.instructions.move import PARAM_WINDOW, WINDOW_SIZE
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Agent, Region
 from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
 from deepgemm_codegen.emulator.swizzle import swizzle
+from deepgemm_codegen.emulator.windows import PARAM_WINDOW, WINDOW_SIZE
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
