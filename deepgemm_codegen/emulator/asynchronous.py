@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator.listeners import Agent
+from deepgemm_codegen.emulator.windows import CLUSTER_SHIFT, OFFSET_MASK
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.mbarrier import Mbarrier
     from deepgemm_codegen.emulator.shared import SharedMemory
     from deepgemm_codegen.emulator.warpgroup import Warpgroup
 
-__all__ = ["CLUSTER_SHIFT", "AsyncState", "Bulk"]
+__all__ = ["AsyncState", "Bulk"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-CLUSTER_SHIFT = 24
-"""A shared::cluster address holds its block's rank + 1 above this bit; 0 is the thread's own."""
 
 PATIENCE = 3
 """Tries in vain after which a waiting thread counts as stuck, when nobody else can go on."""
@@ -80,7 +78,15 @@ class AsyncState:
             return block, address
         if rank >= self.cluster:
             return -1, address
-        return block // self.cluster * self.cluster + rank, address & ((1 << CLUSTER_SHIFT) - 1)
+        return block // self.cluster * self.cluster + rank, address & OFFSET_MASK
+
+    def owners(self, lanes: Array, address: Array) -> tuple[Array, Array]:
+        """The same for many lanes (int64 addresses): blocks, -1 for none, and byte offsets."""
+        rank = (address >> CLUSTER_SHIFT) - 1
+        block = lanes // self.threads
+        far = block // self.cluster * self.cluster + rank
+        owner = np.where(rank < 0, block, np.where(rank < self.cluster, far, -1))
+        return owner, np.where(rank < 0, address, address & OFFSET_MASK)
 
     def cluster_lanes(self, cluster: int) -> slice:
         """The lanes of a cluster's blocks."""

@@ -53,7 +53,8 @@ class Finding:
             ``read-only-write``, ``misaligned``, ``poison-read``, ``divergent-barrier``,
             ``divergent-instruction``, ``deadlock``, ``timeout``, ``bad-size``, ``trap``; of
             asynchronous instructions: ``missing-fence``, ``accumulator-in-flight``,
-            ``exit-in-flight``, ``remote-after-exit``, ``over-arrival``, ``transaction-count``,
+            ``operand-in-flight``, ``exit-in-flight``, ``remote-after-exit``,
+            ``remote-before-start``, ``over-arrival``, ``transaction-count``,
             ``no-mbarrier``, ``barrier-access``, ``bad-descriptor``, ``bad-rank``,
             ``out-of-bounds-access``.
         message: one sentence.

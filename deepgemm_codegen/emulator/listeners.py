@@ -190,6 +190,9 @@ class Listener:
     def named(self, block: int, number: int, lanes: Array, site: int) -> None:
         """A numbered barrier with a thread count is complete; ``meet`` follows."""
 
+    def reach(self, lanes: Array, blocks: Array, site: int) -> None:
+        """Threads are about to access the shared memory of other blocks of their cluster."""
+
     # -- asynchronous agents and mbarriers (Hopper) --
 
     def initialise(self, barrier: Mbarrier) -> None:
@@ -221,6 +224,9 @@ class Listener:
 
         Returns the chunks that must yield poison (bool), or None.
         """
+
+    def fetch_until(self, region: Region, barrier: Mbarrier) -> Array | None:
+        """A bulk copy reads shared memory until the mbarrier's current phase; see ``fetch``."""
 
     def settle(self, agent: Agent, lanes: Array, time: int) -> None:
         """Threads waited until an agent's groups up to ``time`` were done."""

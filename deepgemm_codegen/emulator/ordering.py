@@ -301,13 +301,22 @@ class OrderListener(Listener):
 
     def fetch(self, region: Region, agent: Agent, time: int) -> Array | None:
         """Check against the last writer; remember the read as the agent's."""
+        row, _ = self.shadow.agent(agent)
+        return self._fetch(region, row, time)
+
+    def fetch_until(self, region: Region, barrier: Mbarrier) -> Array | None:
+        """The same: the read is the mbarrier's, at its current phase."""
+        column, _ = self.barriers[barrier.number]
+        row, _ = self.shadow.agent(Agent("mbarrier", barrier.number), column)
+        return self._fetch(region, row, barrier.phase + 1)
+
+    def _fetch(self, region: Region, row: int, time: int) -> Array | None:
         cells = self.shadow.chunks(region.address)
         ids = np.full(cells.size, (region.site << SITE_SHIFT) + int(region.lanes[0]), np.int64)
         least, fenced = self.clocks.least(region.lanes)
         poison = self.shadow.after_writes(cells, ids, Known(least, None), read=True)
         self.shadow.after_strong(cells, ids, Known(least, None), writes=False)
         self.shadow.fenced(cells, ids, fenced)
-        row, _ = self.shadow.agent(agent)
         self.shadow.read(row, cells, time, ids)
         if poison is None:
             return None
@@ -318,6 +327,23 @@ class OrderListener(Listener):
         self.clocks.learn(lanes, self.shadow.agent(agent)[1], time)
 
     # -- clusters --
+
+    def reach(self, lanes: Array, blocks: Array, site: int) -> None:
+        """The other block must have begun, and at the end it must still be there."""
+        for block in np.unique(blocks).tolist():
+            here = lanes[blocks == block]
+            part = slice(block * self.threads, (block + 1) * self.threads)
+            early = here[~self.clocks.known[here, part].any(axis=1)]
+            if early.size:
+                self.collector.add(
+                    "remote-before-start",
+                    "an access to another block of the cluster, which may not have begun",
+                    site,
+                    int(early[0]),
+                    count=int(early.size),
+                )
+            for lane in here.tolist():
+                self.remote[lane, block] = (self.clocks.now, site)
 
     def cluster_arrive(self, cluster: int, lanes: Array, *, release: bool) -> None:
         """What a relaxed arrival does not release, nobody learns."""

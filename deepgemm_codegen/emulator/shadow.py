@@ -118,11 +118,11 @@ class Shadow:
         self.warps = lanes // 32
         self.agents: dict[Agent, tuple[int, int]] = {}
 
-    def agent(self, agent: Agent) -> tuple[int, int]:
-        """Row and column of an agent."""
+    def agent(self, agent: Agent, column: int | None = None) -> tuple[int, int]:
+        """Row and column of an agent; a new one gets this column, or one of its own."""
         found = self.agents.get(agent)
         if found is None:
-            found = (self.rows, self.clocks.column())
+            found = (self.rows, self.clocks.column() if column is None else column)
             self.agents[agent] = found
             if self.rows == self.row_column.size:
                 more = self.rows // 2

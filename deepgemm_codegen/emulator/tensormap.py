@@ -24,14 +24,14 @@ MAP_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A two-dimensional tiled tensor map; elements out of bounds are read as zero.
+    """A tiled tensor map of one to five dimensions; elements out of bounds are read as zero.
 
     Attributes:
-        buffer: the matrix, or a pointer to its first element.
+        buffer: the tensor, or a pointer to its first element.
         element_bytes: 1, 2, 4 or 8.
-        sizes: elements, contiguous dimension first.
-        strides_bytes: from row to row.
-        box: elements that one copy moves, contiguous dimension first; up to 256 each.
+        sizes: elements along each dimension, the contiguous one first.
+        strides_bytes: from index to index along the other dimensions, one fewer than ``sizes``.
+        box: elements that one copy moves along each dimension; up to 256 each.
         swizzle_bytes: 128, 64, 32, or 0 for none.
 
     Raises:
@@ -41,18 +41,27 @@ class TensorMap:
 
     buffer: GlobalBuffer | Pointer
     element_bytes: int
-    sizes: tuple[int, int]
-    strides_bytes: tuple[int]
-    box: tuple[int, int]
+    sizes: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
     swizzle_bytes: int = 0
 
     def __post_init__(self) -> None:
+        rank = len(self.sizes)
+        if not 1 <= rank <= 5 or (len(self.strides_bytes), len(self.box)) != (rank - 1, rank):
+            raise LaunchError(
+                f"tensor map: {rank} sizes, {len(self.strides_bytes)} strides and a box of "
+                f"{len(self.box)} numbers; with n sizes (1 to 5), n - 1 and n are needed"
+            )
         row = self.box[0] * self.element_bytes
-        stride = self.strides_bytes[0]
+        strides = self.strides_bytes
         limits = (
             (self.element_bytes in (1, 2, 4, 8), f"elements of {self.element_bytes} bytes"),
             (all(0 < s <= 1 << 32 for s in self.sizes), f"sizes {self.sizes}"),
-            (stride % 16 == 0 and 0 < stride < 1 << 40, f"a row stride of {stride} bytes"),
+            (
+                all(s % 16 == 0 and 0 < s < 1 << 40 for s in strides),
+                f"strides of {', '.join(map(str, strides))} bytes",
+            ),
             (all(0 < b <= 256 for b in self.box), f"a box of {self.box}"),
             (row % 16 == 0, f"a box row of {row} bytes, no multiple of 16"),
             (self.swizzle_bytes in SWIZZLES, f"a swizzle of {self.swizzle_bytes} bytes"),

@@ -215,7 +215,7 @@ def test_a_map_that_reaches_past_its_buffer() -> None:
     [
         ({"element_bytes": 3}, "elements of 3 bytes"),
         ({"sizes": (0, 4)}, r"sizes \(0, 4\)"),
-        ({"strides_bytes": (130,)}, "a row stride of 130 bytes"),
+        ({"strides_bytes": (130,)}, "strides of 130 bytes"),
         ({"box": (64, 257)}, r"a box of \(64, 257\)"),
         ({"box": (4, 4)}, "a box row of 8 bytes, no multiple of 16"),
         ({"box": (128, 4)}, "a box row of 256 bytes, wider than the swizzle's 128"),
@@ -255,17 +255,17 @@ LOAD_NOTHING = "mov.u32 %r3, 0;"
 @pytest.mark.parametrize(
     ("instruction", "message"),
     [
-        ("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r4], [%d0], 16, [%r4];",
-         "only two-dimensional tensor copies"),
-        ("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%d0, {%r5, %r5, %r5}], [%r4];",
-         "only two-dimensional tensor copies"),
+        ("cp.async.bulk.tensor.6d.global.shared::cta.bulk_group [%d0, {%r5}], [%r4];",
+         "one to five dimensions"),
+        ("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%d0, {%r5, %r5}], [%r4];",
+         "coordinates of 3 dimensions were expected"),
         (("cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
          "[%r4], [%d0, {%r5, %r5}], [%r7];"), "unsupported modifier"),
         ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%d0, {%r5}], [%r4];",
-         "two coordinates were expected"),
+         "coordinates of 2 dimensions were expected"),
         ("cp.async.bulk.wait_group %r5;", "unsupported modifier"),
         (("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group "
-         "[%d0, {%r5, %r5}], [%r4];"), "only two-dimensional tensor copies"),
+         "[%d0, {%r5, %r5}], [%r4];"), "only reductions of a run of bytes"),
     ],
 )  # fmt: skip
 def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str) -> None:

@@ -7,9 +7,11 @@ import importlib
 __all__ = ["load"]
 
 _FAMILIES = (
+    "address",
     "approximate",
     "atomic",
     "bulk",
+    "bulklinear",
     "cluster",
     "control",
     "convert",

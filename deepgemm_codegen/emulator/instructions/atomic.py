@@ -14,8 +14,8 @@ import numpy as np
 from deepgemm_codegen.emulator import nodes, numeric
 from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
+from deepgemm_codegen.emulator.instructions.accesses import shared_places
 from deepgemm_codegen.emulator.instructions.half import half
-from deepgemm_codegen.emulator.instructions.loadstore import by_window
 from deepgemm_codegen.emulator.instructions.order import (
     MEMORY,
     SCOPES,
@@ -27,6 +27,7 @@ from deepgemm_codegen.emulator.instructions.order import (
 from deepgemm_codegen.emulator.listeners import LANE_MASK, Order, make_ids
 from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
+from deepgemm_codegen.emulator.windows import by_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
 
+__all__ = ["OPERATIONS", "combine"]
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_SPACES = frozenset({"global", "shared", "shared::cta"})
+_SPACES = frozenset({"global", "shared", "shared::cta", "shared::cluster"})
 _HALVES = {"f16", "f16x2", "bf16", "bf16x2"}  # with .noftz
-_TYPES = {
+OPERATIONS: dict[str, set[str]] = {
     "add": {"u32", "s32", "u64", "f32", "f64"} | _HALVES,
     "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
     "inc": {"u32"}, "dec": {"u32"},
@@ -129,39 +132,48 @@ def _emit(
 def _words(emitter: Emitter, ins: Instruction) -> tuple[str, str, Order]:
     """Operation, space and order."""
     words, kind = list(ins.opcode[1:-1]), ins.opcode[-1]
-    operations = [w for w in words if w in _TYPES]
+    operations = [w for w in words if w in OPERATIONS]
     spaces = [w for w in words if w in _SPACES]
     hints = {"L2::cache_hint"} | ({"noftz"} if kind in _HALVES else set())
     orders = (STRONG - {"volatile"}) | SCOPES
     unknown = set(words) - {*operations, *spaces} - hints - orders
     if unknown:
         raise emitter.fail(ins, f"unsupported modifier {', '.join(sorted(unknown))}")
-    if len(operations) != 1 or len(spaces) > 1 or kind not in _TYPES[operations[0]]:
+    if len(operations) != 1 or len(spaces) > 1 or kind not in OPERATIONS[operations[0]]:
         raise emitter.fail(ins, "an operation, its type and at most one state space were expected")
     if ins.opcode[0] == "red" and operations[0] in ("exch", "cas"):
         raise emitter.fail(ins, "an exchange returns what it found: it is no reduction")
     if (kind in _HALVES) != ("noftz" in words):
         raise emitter.fail(ins, "noftz was expected")
     order = order_of(emitter, ins, set(words), "relaxed") or Order()
-    space = spaces[0].removesuffix("::cta") if spaces else "generic"
+    space = spaces[0].partition("::")[0] if spaces else "generic"
     return operations[0], space, order
 
 
 # -- at run time --
 
 
-def _combine(context: Context, site: _Atomic, old: Array, b: Array, c: Array) -> Array:
-    """The new values; each operation rounds once."""
+def combine(
+    context: Context,
+    operation: str,
+    kind: str,
+    old: Array,
+    b: Array,
+    c: Array,
+    *,
+    shared: bool,
+) -> Array:
+    """The new values of an operation on a PTX type; each rounds once."""
     result: Array
-    function = _AT_ONCE.get(site.operation)
-    if site.kind in _HALVES:
-        result = half(context, "add", site.kind.removesuffix("x2"), (old, b))
-    elif site.kind == "f32":
+    function = _AT_ONCE.get(operation)
+    if kind in _HALVES:
+        result = half(context, "add", kind.removesuffix("x2"), (old, b))
+    elif kind == "f32":
         # Float additions in global memory flush subnormals, whatever the instruction says.
-        flush = numeric.flush if site.space != "shared" else np.asarray
+        flush = np.asarray if shared else numeric.flush
         result = flush(numeric.canonical(flush(old) + flush(b)))
     else:
-        result = _OTHERS[site.operation](old, b, c) if function is None else function(old, b)
+        result = _OTHERS[operation](old, b, c) if function is None else function(old, b)
     return result
 
 
@@ -188,12 +200,12 @@ def atomic(
 ) -> None:
     """Read, combine and write, lane after lane where they meet at one address."""
     if site.space == "generic":
-        for space, where, part in by_window(context, site.offset, address, mask):
-            if space == "local":
+        lanes = context.alive if mask is None else mask
+        for space, where, part in by_window(address, site.offset, lanes):
+            if space in ("local", "param"):
                 lane = int(np.flatnonzero(part)[0])
-                context.collector.add(
-                    "out-of-bounds-write", "an atomic operation on local memory", site.number, lane
-                )
+                message = f"an atomic operation on {space} memory"
+                context.collector.add("out-of-bounds-write", message, site.number, lane)
             else:
                 _apply(context, replace(site, space=space), where, values, out, part)
         return
@@ -234,7 +246,8 @@ def _global(
     for now in _rounds(where):
         at = where[now].view(np.uint64)
         old = context.memory.load(at, width, ids[now], atomic=True).view(site.dtype)
-        new = _combine(context, site, old, values[0][now], values[1][now])
+        b, c = values[0][now], values[1][now]
+        new = combine(context, site.operation, site.kind, old, b, c, shared=False)
         words = np.ascontiguousarray(new).view(RAW[width])
         context.memory.store(at, width, words, ids[now], strong=True)
         if result is not None:
@@ -250,7 +263,7 @@ def _shared(
     ids: Array,
     result: Array | None,
 ) -> None:
-    def combine(words: Array, places: Array, which: Array) -> None:
+    def apply(words: Array, places: Array, which: Array) -> None:
         typed = words.view(site.dtype)
         function = _AT_ONCE.get(site.operation)
         whole = site.dtype.kind in "iu" and site.kind not in _HALVES
@@ -260,11 +273,11 @@ def _shared(
         for now in _rounds(places):
             old = typed[places[now]]
             mine = which[now]
-            typed[places[now]] = _combine(context, site, old, values[0][mine], values[1][mine])
+            b, c = values[0][mine], values[1][mine]
+            new = combine(context, site.operation, site.kind, old, b, c, shared=True)
+            typed[places[now]] = new
             if result is not None:
                 result[mine] = old
 
-    base = context.shared.base
-    if base is not None:
-        base = base[ids & LANE_MASK]
-    context.shared.update(where, site.dtype.itemsize, base, ids, site.order, combine)
+    where, base = shared_places(context, site.number, where, ids & LANE_MASK)
+    context.shared.update(where, site.dtype.itemsize, base, ids, site.order, apply)

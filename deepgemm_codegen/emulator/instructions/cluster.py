@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
-from deepgemm_codegen.emulator.asynchronous import CLUSTER_SHIFT
 from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS
 from deepgemm_codegen.emulator.registry import Semantics, add, runtime, semantics
 
@@ -54,40 +53,6 @@ def cluster_arrive(context: Context, site: int, release: bool, mask: Array | Non
     for cluster in np.unique(clusters).tolist():
         for listener in context.shared.listeners:
             listener.cluster_arrive(cluster, lanes[clusters == cluster], release=release)
-
-
-@semantics("mapa", asynchronous=True, operands=3)
-def _mapa(emitter: Emitter, ins: Instruction) -> None:
-    """The address of another block's shared memory: its rank above ``CLUSTER_SHIFT``."""
-    if ins.opcode != ("mapa", "shared::cluster", "u32"):
-        raise emitter.fail(ins, "only mapa.shared::cluster.u32 is supported")
-    out = emitter.target(ins.operands[0], "u32", ins)
-    address = emitter.source(ins.operands[1], "u32", ins)
-    rank = emitter.source(ins.operands[2], "u32", ins)
-    emitter.copy(out, f"map_address({emitter.site(ins)}, {address}, {rank}, {emitter.mask})")
-
-
-@runtime
-def map_address(
-    context: Context, site: int, address: Array, rank: Array, mask: Array | None
-) -> Array:
-    """The addresses in the shared::cluster window."""
-    size = context.state.cluster
-    bad = rank >= size
-    if mask is not None:
-        bad = bad & mask
-    if bad.any():
-        lane = int(np.flatnonzero(bad)[0])
-        context.collector.add(
-            "bad-rank",
-            f"block {int(rank[lane])} of a cluster of {size}",
-            site,
-            lane,
-            count=int(bad.sum()),
-        )
-    low = address & np.uint32((1 << CLUSTER_SHIFT) - 1)
-    result: Array = low | ((rank + np.uint32(1)) << np.uint32(CLUSTER_SHIFT))
-    return result
 
 
 @semantics("fence.proxy", destinations=0, effects=EFFECTS, asynchronous=True, operands=0)

@@ -317,7 +317,9 @@ def mbarrier_state(
         for phase in np.unique(token[some]).tolist():
             same = some[token[some] == phase]
             passes = barrier is None or barrier.phase > phase
-            _observe(context, site, barrier, same, out, passes=passes, parity=phase & 1, phase=phase)
+            _observe(
+                context, site, barrier, same, out, passes=passes, parity=phase & 1, phase=phase
+            )
 
 
 def _observe(

@@ -9,6 +9,7 @@ import numpy as np
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.emitter import code_of
 from deepgemm_codegen.emulator.registry import runtime, semantics
+from deepgemm_codegen.emulator.windows import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.nodes import Instruction
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-# Where shared and local memory and parameters lie in generic addresses: in no buffer's terabyte.
-SHARED_WINDOW = 0x0000_0000_1000_0000
-LOCAL_WINDOW = 0x0000_0000_2000_0000
-PARAM_WINDOW = 0x0000_0000_3000_0000
-WINDOW_SIZE = 0x0000_0000_0100_0000
 
 
 def unsigned(code: str) -> str:
@@ -88,7 +83,7 @@ def _cvta(emitter: Emitter, ins: Instruction) -> None:
     value = emitter.source(ins.operands[1], code, ins)
     space = (words - {"to"}).pop() if len(words - {"to"}) == 1 else ""
     window = {"global": 0, "const": 0, "param": PARAM_WINDOW}.get(space)
-    if space in ("shared", "shared::cta"):
+    if space in ("shared", "shared::cta", "shared::cluster"):
         window = SHARED_WINDOW
     elif space == "local":
         window = LOCAL_WINDOW

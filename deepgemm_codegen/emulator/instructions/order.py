@@ -52,8 +52,10 @@ def order_of(
 
 
 def orders_blocks(ins: Instruction) -> bool:
-    """Whether an access or a fence may order threads of different blocks."""
+    """Whether an access or a fence may order threads of different blocks, or reaches into one."""
     words = set(ins.opcode)
+    if "shared::cluster" in words:
+        return True
     if words & {"acquire", "release", "acq_rel", "sc"} or ins.opcode[0] in ("fence", "membar"):
         return "cta" not in words
     return False
