@@ -5,6 +5,8 @@ bytes a lane, 16 lanes for 8 bytes, 8 lanes for 16 bytes (one matrix of ``ldmatr
 as many wavefronts as the busiest bank has distinct words; lanes that share a word share its
 wavefront. Excess counts wavefronts beyond one a pass.
 
+Accesses that the machine code makes one (:mod:`joins`) are counted as one.
+
 Global memory moves sectors of 32 bytes. A request is one warp's access; the fewest sectors that
 could hold its bytes are the ideal.
 """
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.emulator.findings import Place
+    from deepgemm_codegen.emulator.joins import Join
 
 __all__ = ["CostListener", "GlobalCost", "SharedCost"]
 
@@ -67,33 +70,70 @@ class GlobalCost:
 
 
 class CostListener(Listener):
-    """Counts wavefronts and sectors by instruction."""
+    """Counts wavefronts and sectors by instruction.
 
-    def __init__(self) -> None:
+    Args:
+        joins: instructions that the machine code makes one; it is counted at the first of them.
+    """
+
+    def __init__(self, joins: tuple[Join, ...] = ()) -> None:
         self._shared: dict[int, list[int]] = {}
         self._global: dict[int, list[int]] = {}
+        self._parts = {
+            site: (join, offset, site == join.sites[0])
+            for join in joins
+            for site, offset in zip(join.sites, join.offsets, strict=True)
+        }
 
     def read(self, access: Access) -> Array | None:
         """Count a read."""
-        self._count_shared(access)
+        self._count(access)
         return None
 
     def write(self, access: Access) -> None:
         """Count a write."""
-        self._count_shared(access)
+        self._count(access)
 
     def strong(self, access: Access, *, reads: bool, writes: bool) -> Array | None:  # noqa: ARG002
         """Count an atomic operation, a strong load or store."""
-        self._count_shared(access)
+        self._count(access)
         return None
 
     def issue(self, access: Access) -> object:
         """An asynchronous copy writes shared memory as a store would."""
-        self._count_shared(access)
+        self._count(access)
         return None
 
     def global_access(self, access: Access) -> None:
         """Count the sectors of global accesses."""
+        for each in self._joined(access):
+            self._count_global(each)
+
+    def _joined(self, access: Access) -> list[Access]:
+        """The accesses as the machine code makes them."""
+        if not self._parts:
+            return [access]
+        sites = access.ids >> SITE_SHIFT
+        found = []
+        left = np.ones(sites.size, bool)
+        for site in np.unique(sites).tolist():
+            if site not in self._parts:
+                continue
+            join, offset, first = self._parts[site]
+            mine = sites == site
+            whole = access.address[mine] - offset
+            if (whole & (join.width - 1)).any():
+                continue  # where the whole is not aligned, the parts stay apart
+            left &= ~mine
+            if first:
+                found.append(Access(whole, join.width, access.ids[mine]))
+        if left.all():
+            return [access]
+        if left.any():
+            found.append(Access(access.address[left], access.width, access.ids[left]))
+        return found
+
+    def _count_global(self, access: Access) -> None:
         first = access.address // _SECTOR
         last = (access.address + access.width - 1) // _SECTOR
         if _whole_warps(access.ids) and np.array_equal(first, last):
@@ -117,6 +157,10 @@ class CostListener(Listener):
             entry = self._global.setdefault(site, [0, 0, 0])
             for i, number in enumerate(numbers):
                 entry[i] += int(number)
+
+    def _count(self, access: Access) -> None:
+        for each in self._joined(access):
+            self._count_shared(each)
 
     def _count_shared(self, access: Access) -> None:
         # A lane of w bytes (4 at least) covers w/4 neighbouring banks: as many lanes as fill the

@@ -17,6 +17,7 @@ from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place,
 from deepgemm_codegen.emulator.generations import arithmetic as find_arithmetic
 from deepgemm_codegen.emulator.globalraces import GlobalRaces
 from deepgemm_codegen.emulator.instructions.approximate import Tolerance, tolerance
+from deepgemm_codegen.emulator.joins import joins_of
 from deepgemm_codegen.emulator.machine import Machine
 from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
 from deepgemm_codegen.emulator.ordering import OrderListener
@@ -240,7 +241,7 @@ class _Session:
         self.memory = GlobalMemory(collector)
         self.image, self.maps = pack(kernel.program, launch.params, self.memory)
         self.cluster: Dim3 = (1, 1, 1)
-        self.costs = CostListener() if checks.costs else None
+        self.costs = CostListener(joins_of(kernel.program)) if checks.costs else None
         self.races = GlobalRaces(collector) if checks.races else None
         self.done = self.instructions = 0
         self.counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
