@@ -28,6 +28,7 @@ from deepgemm_codegen.harness.bench_data import Entry
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
 from deepgemm_codegen.harness.bench_stats import Timing, launches_for, sets_for
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.plan import as_program
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
@@ -128,7 +129,7 @@ def build(job: tuple[tuple[int, int, int], MmaSyncChoice]) -> tuple[Entry, dict[
     facts = {field: getattr(choice, field) for field in MmaSyncChoice.__slots__}
     facts |= {"registers": usage.registers, "spills": usage.spill_store_bytes}
     facts |= {"shared": plan.body.shared_bytes, "swizzle": plan.body.a.swizzle_bytes}
-    return Entry(plan, built.cubin, built.arch), facts
+    return Entry(as_program(plan), built.cubin, built.arch), facts
 
 
 def measure(

@@ -122,6 +122,11 @@ class Bandwidth:
     b: LaneOperand
 
     @property
+    def role(self) -> str:
+        """What the kernel is in a program of several."""
+        return "product"
+
+    @property
     def template(self) -> str:
         """Path of the template below ``templates/``."""
         return "kernels/bandwidth.cu.j2"

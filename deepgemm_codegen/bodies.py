@@ -2,7 +2,7 @@
 
 `MmaSync` is the family of Ampere-class instructions, which every architecture from Turing on runs;
 `Wgmma` is Hopper's: TMA copies, warp specialisation, and matrix instructions that read shared
-memory.
+memory. `Reduce` multiplies nothing: it makes D of partial sums.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deepgemm_codegen.tiles import WARP, Operand
 if TYPE_CHECKING:
     from deepgemm_codegen.tma import TmaOperand
 
-__all__ = ["FRAGMENT_K", "WARPGROUP", "MmaSync", "Wgmma"]
+__all__ = ["FRAGMENT_K", "WARPGROUP", "MmaSync", "Reduce", "Wgmma"]
 
 WARPGROUP = 128
 """Threads that issue one wgmma together."""
@@ -53,6 +53,11 @@ class MmaSync:
     fragment_buffers: int
     a: Operand
     b: Operand
+
+    @property
+    def role(self) -> str:
+        """What the kernel is in a program of several."""
+        return "product"
 
     @property
     def template(self) -> str:
@@ -161,6 +166,11 @@ class Wgmma:
     b: TmaOperand
 
     @property
+    def role(self) -> str:
+        """What the kernel is in a program of several."""
+        return "product"
+
+    @property
     def template(self) -> str:
         """Path of the template below ``templates/``."""
         return "kernels/wgmma.cu.j2"
@@ -246,3 +256,51 @@ class Wgmma:
         """Dynamic shared memory of a block: ring, epilogue, two barriers a slot, those of turns."""
         turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
         return self.stages * (self.stage_bytes + 16) + self.store_bytes + turns
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A tile of D made of partial sums: added up in one order, then the epilogue.
+
+    A thread owns a vector of D (`Output.vector` columns of one row) and adds the parts of k of
+    its group; groups meet in shared memory.
+
+    Attributes:
+        tile_m, tile_n: rows and columns of the tile.
+        parts: partial sums an element.
+        groups: threads that share the parts of one vector.
+        vector: columns of a thread's vector.
+        leading: elements from row to row of the partial sums; None when known at run time.
+    """
+
+    tile_m: int
+    tile_n: int
+    parts: int
+    groups: int
+    vector: int
+    leading: int | None
+
+    @property
+    def role(self) -> str:
+        """What the kernel is in a program of several."""
+        return "reduce"
+
+    @property
+    def template(self) -> str:
+        """Path of the template below ``templates/``."""
+        return "kernels/reduce.cu.j2"
+
+    @property
+    def leading_symbol(self) -> str:
+        """What holds the leading dimension of the partial sums: ``LDP``, or ``ldp``."""
+        return "ldp" if self.leading is None else "LDP"
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        return self.tile_m * self.tile_n // self.vector * self.groups
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block: a vector of each thread but those of group 0."""
+        return self.tile_m * self.tile_n * (self.groups - 1) * 4

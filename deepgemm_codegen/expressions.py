@@ -19,8 +19,12 @@ __all__ = [
     "Minimum",
     "Number",
     "Product",
+    "Sum",
     "Variable",
     "ceildiv",
+    "in_c",
+    "plus",
+    "rounded_up",
     "times",
 ]
 
@@ -95,7 +99,22 @@ class Product:
         return self.left.evaluate(values) * self.right.evaluate(values)
 
     def __str__(self) -> str:
-        return f"{self.left} * {self.right}"
+        return f"{_factor(self.left)} * {_factor(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of two expressions."""
+
+    left: Expression
+    right: Expression
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """Left + right."""
+        return self.left.evaluate(values) + self.right.evaluate(values)
+
+    def __str__(self) -> str:
+        return f"{self.left} + {self.right}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,12 @@ class Minimum:
         return f"min({self.left}, {self.right})"
 
 
-Expression = Number | Variable | CeilDiv | FloorDiv | Product | Minimum
+Expression = Number | Variable | CeilDiv | FloorDiv | Product | Sum | Minimum
+
+
+def _factor(expression: Expression) -> str:
+    """A factor of a product: a sum stands in parentheses."""
+    return f"({expression})" if isinstance(expression, Sum) else str(expression)
 
 
 def ceildiv(value: Expression, divisor: int) -> Expression:
@@ -132,3 +156,46 @@ def times(left: Expression, right: Expression) -> Expression:
     if right == Number(1):
         return left
     return Product(left, right)
+
+
+def plus(left: Expression, right: Expression) -> Expression:
+    """Left + right, folded where that is possible."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number(left.value + right.value)
+    if left == Number(0):
+        return right
+    if right == Number(0):
+        return left
+    return Sum(left, right)
+
+
+def rounded_up(value: Expression, unit: int) -> Expression:
+    """The least multiple of a positive constant that is not below the value."""
+    return value if unit == 1 else times(ceildiv(value, unit), Number(unit))
+
+
+def in_c(expression: Expression) -> str:
+    """The expression in C, in 64-bit arithmetic.
+
+    ``ceildiv`` and ``i64`` are defined by the launcher, ``min`` by the compiler; a FloorDiv's
+    value is never negative.
+    """
+    text = str(expression)
+    if isinstance(expression, Variable):
+        text = f"i64{{ {expression.name} }}"
+    elif isinstance(expression, FloorDiv):
+        text = f"{_factor_in_c(expression.value)} / {expression.divisor}"
+    elif isinstance(expression, CeilDiv):
+        text = f"ceildiv({in_c(expression.value)}, {expression.divisor})"
+    elif isinstance(expression, Product):
+        text = f"{_factor_in_c(expression.left)} * {_factor_in_c(expression.right)}"
+    elif isinstance(expression, Sum):
+        text = f"{in_c(expression.left)} + {in_c(expression.right)}"
+    elif isinstance(expression, Minimum):
+        text = f"min({in_c(expression.left)}, {in_c(expression.right)})"
+    return text
+
+
+def _factor_in_c(expression: Expression) -> str:
+    text = in_c(expression)
+    return f"({text})" if isinstance(expression, (Sum, FloorDiv)) else text

@@ -36,6 +36,7 @@ class Overrides:
     tiles_at_once: int | None = None
     cluster_m: int | None = None
     cluster_n: int | None = None
+    split_k: int | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, str | int]) -> Overrides:
@@ -71,6 +72,7 @@ OVERRIDES: dict[str, str] = {
     "tiles_at_once": "tiles in the consumers' hands: 1 cooperative, 2 ping-pong (wgmma)",
     "cluster_m": "blocks of a cluster along m, which share B's tiles: 1 or 2 (wgmma)",
     "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
+    "split_k": "parts of k that blocks sum apart; a second kernel adds them (mma_sync)",
 }
 """Help text of every override, in the order flags and docs show them."""
 

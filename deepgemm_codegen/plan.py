@@ -1,7 +1,8 @@
 """Plans: every choice about a kernel, as frozen values that are enough to render it.
 
-A `Program` is an ordered tuple of `KernelPlan`s. A `KernelPlan` has a common head, exactly one
-body (how a tile is computed: `MmaSync`, `Wgmma` or `Bandwidth`) and exactly one schedule (which
+A `Program` is an ordered tuple of `KernelPlan`s and the workspace through which they pass on what
+they computed. A `KernelPlan` has a common head, exactly one body (how a tile is computed:
+`MmaSync`, `Wgmma` or `Bandwidth`, or, of partial sums, `Reduce`) and exactly one schedule (which
 block computes which tile: `Grid` or `Persistent`). Everything a template prints is a field or a
 property here.
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Wgmma
+from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Reduce, Wgmma
 from deepgemm_codegen.expressions import (
     Expression,
     FloorDiv,
@@ -26,8 +27,16 @@ from deepgemm_codegen.expressions import (
     ceildiv,
     times,
 )
-from deepgemm_codegen.signature import Parameter, kernel_parameters, parameters
+from deepgemm_codegen.signature import (
+    Parameter,
+    kernel_parameters,
+    parameters,
+    partial_parameters,
+    reduce_parameters,
+)
+from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.tma import TensorMap
+from deepgemm_codegen.workspace import NO_WORKSPACE, Workspace
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
@@ -44,7 +53,9 @@ __all__ = [
     "MmaSync",
     "Persistent",
     "Program",
+    "Reduce",
     "Wgmma",
+    "as_program",
 ]
 
 
@@ -110,17 +121,17 @@ class KernelPlan:
     """One kernel: the problem in canonical form, body, schedule, and why.
 
     Attributes:
-        name: the entry symbol and file stem.
+        name: the entry symbol.
         spec: what was asked for.
         target: architecture that the code is compiled for, such as ``sm_90``.
         transposed: whether D^T = B^T * A^T is computed (see the module's docstring).
         m, n, k: extents in the plan's roles.
         batch: products; strides are those of densely following operands.
-        output: how D is written.
-        epilogue: the steps, with row and column in the plan's roles.
+        output: how D is written, or partial sums of it.
+        epilogue: the steps, with row and column in the plan's roles; none for partial sums.
         body: how a tile is computed.
         schedule: which block computes which tile.
-        decisions: every question of the tree with its answer.
+        decisions: every question of the tree with its answer; of a program, the product's.
     """
 
     name: str
@@ -133,9 +144,9 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma | Bandwidth
+    body: MmaSync | Wgmma | Bandwidth | Reduce
     schedule: Grid | Persistent
-    decisions: tuple[Decision, ...]
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -144,8 +155,17 @@ class KernelPlan:
 
     @property
     def kernel_parameters(self) -> tuple[Parameter, ...]:
-        """The kernel's arguments, in order; the caller's, where no tensor map stands for one."""
+        """The kernel's arguments, in order; the caller's, where nothing else stands for one."""
+        if isinstance(self.body, Reduce):
+            return reduce_parameters(self.spec, PARTIALS)
+        if self.output.partial:
+            return partial_parameters(self.spec, self.tensor_maps, PARTIALS)
         return kernel_parameters(self.spec, self.tensor_maps)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether the kernel reads A and B."""
+        return not isinstance(self.body, Reduce)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -184,7 +204,7 @@ class KernelPlan:
 
     @property
     def tiles(self) -> Expression:
-        """Tiles of the whole batch, over the dynamic dimensions' names."""
+        """Tiles of D of the whole batch, over the dynamic dimensions' names."""
         return self._count(1, 1)
 
     def _count(self, rows: int, columns: int) -> Expression:
@@ -196,8 +216,10 @@ class KernelPlan:
     @property
     def blocks(self) -> Expression:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
-        if not isinstance(self.body, Wgmma):
+        if isinstance(self.body, (Bandwidth, Reduce)):
             return self.tiles
+        if isinstance(self.body, MmaSync):
+            return times(self.tiles, Number(self.k.split))
         cluster = self.body.cluster
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)
         if cluster == 1:
@@ -207,6 +229,44 @@ class KernelPlan:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Kernels in launch order; one GEMM may take several (repack, product, reduce)."""
+    """Kernels in launch order, on one stream; one GEMM may take several (product, reduce).
 
+    Attributes:
+        name: stem of the file and of the launcher.
+        kernels: what is launched; exactly one multiplies, and the last one writes D.
+        workspace: what the kernels pass on through memory of the caller's.
+    """
+
+    name: str
     kernels: tuple[KernelPlan, ...]
+    workspace: Workspace = NO_WORKSPACE
+
+    @property
+    def product(self) -> KernelPlan:
+        """The kernel that multiplies: its tiles are the program's."""
+        return next(kernel for kernel in self.kernels if kernel.multiplies)
+
+    @property
+    def spec(self) -> GemmSpec:
+        """What was asked for."""
+        return self.product.spec
+
+    @property
+    def target(self) -> str:
+        """Architecture that the code is compiled for."""
+        return self.product.target
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Every question of the tree with its answer."""
+        return self.product.decisions
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The caller's arguments, in order; the launcher takes the workspace behind them."""
+        return self.product.parameters
+
+
+def as_program(plan: Program | KernelPlan) -> Program:
+    """The program of one kernel that does everything; a program stays what it is."""
+    return plan if isinstance(plan, Program) else Program(plan.name, (plan,))

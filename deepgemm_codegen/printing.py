@@ -1,7 +1,8 @@
-"""The words a generated file needs beside the plan's numbers.
+"""The words a kernel's section of a generated file needs beside the plan's numbers.
 
-Pure text derived from a plan: the header, the C signature, which primitives to include. The
-templates get it as ``text`` next to ``plan``.
+Pure text derived from a plan: the C signature, which primitives to include, what the launcher
+passes. The templates get it as ``text`` next to ``plan``. `deepgemm_codegen.file_text` has the
+words that all kernels of a file share.
 """
 
 from __future__ import annotations
@@ -9,18 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen import __version__
 from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import Wgmma
-from deepgemm_codegen.expressions import Number
-from deepgemm_codegen.naming import spec_digest
+from deepgemm_codegen.bodies import Reduce, Wgmma
+from deepgemm_codegen.expressions import Number, in_c
 from deepgemm_codegen.plan import Persistent
-from deepgemm_codegen.tma import TMA_ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import Access, EpilogueStep, StepOperand
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
@@ -33,13 +30,10 @@ _RELEASE = "if (thread == 0) mbarrier_arrive(empty + previous * 8);"
 _RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);"
 """A consumer gives a slot back: to its own producer, or to every block that copies into it."""
 
-_FORMULA_COLUMNS = 61
-"""The longest formula that the line it stands in has room for."""
-
 _CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
 """cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
 
-__all__ = ["StepText", "Text", "command_line", "text_of"]
+__all__ = ["MatrixText", "StepText", "Text", "matrices_of", "text_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +80,23 @@ class MapText:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Everything textual about one generated file; see `text_of`."""
+    """Everything textual about one kernel; see `text_of`."""
 
-    version: str
-    spec: str
-    command: str
-    digest: str
-    formula: str
-    storage_types: tuple[tuple[str, str], ...]
     fixed_extents: tuple[Extent, ...]
     dynamic_extents: tuple[Extent, ...]
-    fixed_strides: tuple[tuple[str, int], ...]
     batch_strides: tuple[tuple[str, str], ...]
     primitives: tuple[tuple[str, int], ...]
     steps: tuple[StepText, ...]
     step_kinds: tuple[str, ...]
     matrix_types: tuple[str, ...]
     cache_of: Mapping[int, str]
-    signature: str
     kernel_signature: str
     arguments: str
     map_texts: tuple[MapText, ...]
     wgmma_names: tuple[str, ...]
     wgmma_operands: tuple[str, ...]
-    alignments: tuple[tuple[str, int], ...]
-    refusals: tuple[str, ...]
     blocks: str
+    launch_blocks: str
     grid: str
     rows: str
     columns: str
@@ -120,30 +105,7 @@ class Text:
     release: str
     readers: str
     store_chunk: str
-
-
-def command_line(plan: KernelPlan) -> str:
-    """Flags that generate the same kernel again."""
-    fields = plan.spec.to_fields()
-    flags = (f"--{key.replace('_', '-')}={value}" for key, value in fields.items())
-    return " ".join((*flags, "--emit", "cu"))
-
-
-def _formula(plan: KernelPlan) -> str:
-    """What D is; a long chain of steps goes by its general name, since the spec stands above."""
-    inner = "alpha * A * B" + (" + beta * C" if plan.spec.dtype_c is not None else "")
-    nested = inner
-    for step in plan.spec.epilogue:
-        nested = f"{step.kind}({nested})"
-    return nested if len(nested) <= _FORMULA_COLUMNS else f"epilogue({inner})"
-
-
-def _storage_types(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
-    types: dict[str, DType] = {}
-    for parameter in plan.parameters:
-        if parameter.dtype is not None:
-            types.setdefault(parameter.dtype.name, parameter.dtype)
-    return tuple((name, dtype.storage) for name, dtype in types.items())
+    inside: str
 
 
 def _copy_primitives(operands: tuple[Operand, ...]) -> list[tuple[str, int]]:
@@ -161,6 +123,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     The width is for templates that print one function a width; others ignore it.
     """
     body = plan.body
+    if isinstance(body, Reduce):
+        return tuple((n, 0) for n in dict.fromkeys(("load_sums", *_output_primitives(plan, ""))))
     leaving: str
     if isinstance(body, Wgmma):
         names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
@@ -200,8 +164,15 @@ def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]
 
 
 def _output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
-    """The wrappers of the epilogue: C and step operands in, D out by TMA or one of the slabs."""
+    """The wrappers of the epilogue: C and step operands in, D out.
+
+    Args:
+        plan: the kernel.
+        leaving: how D leaves: ``tma``, a slab's file, or empty straight from registers.
+    """
     output = plan.output
+    if output.partial:
+        return [leaving]
     steps = plan.epilogue
     operands = [o for step in steps for o in step.operands]
     readers = [operand.dtype.name for operand in operands]
@@ -217,7 +188,7 @@ def _output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
         return [*names, f"pack_{output.dtype}x2", "tma_store"]
     if output.dtype.name != "fp32":
         names.append(f"float_to_{output.dtype}")
-    return [leaving, *names, "store_d"]
+    return [*filter(None, [leaving]), *names, "store_d"]
 
 
 def _wgmma_names(plan: KernelPlan) -> tuple[str, ...]:
@@ -278,7 +249,7 @@ def _float_literal(text: str) -> str:
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 
-def _matrices(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
+def matrices_of(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
     """(argument, operand) of every matrix that the steps read."""
     return [
         (operand.argument(index), operand)
@@ -291,58 +262,18 @@ def _matrices(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
 def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     output = plan.output
     strides = []
-    if not isinstance(plan.body, Wgmma):
+    if not isinstance(plan.body, (Wgmma, Reduce)):
         strides = [
             (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
         ]
     if output.c_dtype is not None:
         strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
-    strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
-    for name, operand in _matrices(plan):
+    if not output.partial:
+        strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
+    for name, operand in matrices_of(plan):
         leading = _matrix_text(plan, name, operand).leading
         strides.append((name, f"{plan.m.symbol} * {leading}"))
     return tuple(sorted(strides))
-
-
-def _alignments(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
-    """(pointer, bytes) that the code relies on, not more than the spec promised."""
-    body, output = plan.body, plan.output
-    found: dict[str, int] = {}
-    if not isinstance(body, Wgmma):
-        found = {o.source: o.vector_bytes for o in body.operands}
-    if output.c_dtype is not None:
-        found["c"] = output.vector * output.c_dtype.bytes
-    found["d"] = output.vector * output.dtype.bytes
-    found |= {name: output.vector * operand.dtype.bytes for name, operand in _matrices(plan)}
-    found |= {tensor_map.pointer: TMA_ALIGNMENT for tensor_map in plan.tensor_maps}
-    return tuple(sorted(found.items()))
-
-
-def _refusals(plan: KernelPlan) -> tuple[str, ...]:
-    """C conditions under which the launcher refuses: null where a pointer will be followed."""
-    conditions = []
-    for parameter in plan.parameters:
-        if parameter.role in ("a", "b"):
-            conditions.append(f"{parameter.name} == nullptr && alpha != 0.0f")
-        elif parameter.role == "c":
-            conditions.append(f"{parameter.name} == nullptr && beta != 0.0f")
-        elif parameter.pointer:
-            conditions.append(f"{parameter.name} == nullptr")
-    for parameter in plan.parameters:
-        if parameter.role == "stride":
-            matrix = parameter.name[2:]
-            letter = matrix if matrix in "abc" else "d"  # a step's matrix is stored like D
-            _, length = plan.spec.stored(letter)
-            least = _dim_name(plan, letter) if length.dynamic else str(length)
-            conditions.append(f"{parameter.name} < {least}")
-    return tuple(conditions)
-
-
-def _dim_name(plan: KernelPlan, letter: str) -> str:
-    """The argument that holds the contiguous length of an operand."""
-    layout = {"a": plan.spec.layout[0], "b": plan.spec.layout[1]}.get(letter, plan.spec.layout_d)
-    normal, transposed = {"a": ("k", "m"), "b": ("n", "k")}.get(letter, ("n", "m"))
-    return transposed if layout == "t" else normal
 
 
 def _blocks_c(plan: KernelPlan) -> str:
@@ -368,6 +299,8 @@ def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
     def constant(expression: Expression, name: str) -> str:
         return name if isinstance(expression, Number) else str(expression)
 
+    if not isinstance(plan.body, Wgmma):
+        return ()
     sizes: dict[str, tuple[Extent, Extent]] = {"d": (plan.n, plan.m)}
     sizes |= {o.source: (o.columns, o.rows) for o in plan.body.operands}
     return tuple(
@@ -405,47 +338,34 @@ def _store_chunk(plan: KernelPlan) -> str:
     return f"(chunk ^ {phase})"
 
 
+def _inside(plan: KernelPlan) -> str:
+    """C condition under which (row, column) lies in D; empty where it always does."""
+    tests = (("row", plan.m), ("column", plan.n))
+    return " && ".join(f"{name} < {extent.symbol}" for name, extent in tests if extent.tail)
+
+
 def text_of(plan: KernelPlan) -> Text:
-    """All the text of one generated file."""
-    spec = str(plan.spec)
-    extents = sorted(plan.extents, key=lambda extent: "MNK".index(extent.name))
-    strides = (
-        ("LDA", plan.spec.lda),
-        ("LDB", plan.spec.ldb),
-        ("LDC", plan.spec.ldc),
-        ("LDD", plan.spec.ldd),
-        *(
-            (f"LD{name.upper()}", plan.spec.leading_of(operand))
-            for name, operand in _matrices(plan)
-        ),
-    )
+    """All the text of one kernel."""
+    used = plan.extents if plan.multiplies else (plan.m, plan.n)
+    extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     clustered = isinstance(plan.body, Wgmma) and plan.body.cluster > 1
     per_cluster = " / CLUSTER" if clustered else ""
     return Text(
-        version=__version__,
-        spec=spec,
-        command=command_line(plan),
-        digest=spec_digest(plan.spec),
-        formula=_formula(plan),
-        storage_types=_storage_types(plan),
         fixed_extents=tuple(e for e in extents if not e.dynamic),
         dynamic_extents=tuple(e for e in extents if e.dynamic),
-        fixed_strides=tuple((name, value) for name, value in strides if value),
         batch_strides=_batch_strides(plan) if plan.batch > 1 else (),
         primitives=_primitives(plan),
         steps=tuple(_step_text(plan, index, step) for index, step in enumerate(plan.epilogue)),
         step_kinds=tuple(dict.fromkeys(step.kind for step in plan.epilogue)),
-        matrix_types=tuple(dict.fromkeys(o.dtype.name for _, o in _matrices(plan))),
+        matrix_types=tuple(dict.fromkeys(o.dtype.name for _, o in matrices_of(plan))),
         cache_of=_CACHE_OF,
-        signature=",\n    ".join(p.declaration for p in plan.parameters),
         kernel_signature=",\n    ".join(p.declaration for p in plan.kernel_parameters),
         arguments=", ".join(p.name for p in plan.kernel_parameters),
         map_texts=_map_texts(plan),
         wgmma_names=_wgmma_names(plan),
         wgmma_operands=_wgmma_operands(plan),
-        alignments=_alignments(plan),
-        refusals=_refusals(plan),
         blocks=_blocks_c(plan),
+        launch_blocks=in_c(plan.blocks),
         rows="clusters_m" if clustered else plan.m.count_symbol,
         columns="clusters_n" if clustered else plan.n.count_symbol,
         first_tile=f"blockIdx.x{per_cluster}",
@@ -454,4 +374,5 @@ def text_of(plan: KernelPlan) -> Text:
         readers=_readers(plan),
         store_chunk=_store_chunk(plan),
         grid=_grid_c(plan),
+        inside=_inside(plan),
     )

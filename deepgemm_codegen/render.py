@@ -7,19 +7,31 @@ a missing file stops the rendering; nothing is printed by accident.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.errors import InternalError
+from deepgemm_codegen.file_text import file_text_of
+from deepgemm_codegen.plan import as_program
 from deepgemm_codegen.printing import text_of
 from deepgemm_codegen.resources import data_folder
 
 if TYPE_CHECKING:
     import jinja2
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
     from deepgemm_codegen.template_cache import TemplateCache
 
-__all__ = ["environment", "render_kernel", "template_cache_in_use"]
+__all__ = [
+    "TEMPLATE",
+    "environment",
+    "names_of",
+    "render_kernel",
+    "render_program",
+    "template_cache_in_use",
+]
+
+TEMPLATE = "file.cu.j2"
+"""The file's template, below ``templates/``; it includes all others."""
 
 
 def _printable(value: object) -> object:
@@ -36,9 +48,11 @@ def _printable(value: object) -> object:
 
 
 def _deepen(text: str, columns: int) -> str:
-    """`text` indented further, blank lines and preprocessor lines apart."""
-    margin = " " * columns
+    """`text` indented further (less, where negative), blank and preprocessor lines apart."""
     lines = text.split("\n")
+    if columns < 0:
+        return "\n".join(line[-columns:] if line[:1] == " " else line for line in lines)
+    margin = " " * columns
     return "\n".join(f"{margin}{line}" if line and line[0] != "#" else line for line in lines)
 
 
@@ -69,10 +83,10 @@ def template_cache_in_use() -> TemplateCache | None:
     return template_cache(__file__)
 
 
-def render_kernel(plan: KernelPlan) -> str:
-    """The generated ``.cu`` of one kernel.
+def render_program(program: Program) -> str:
+    """The generated ``.cu`` of a program, all its kernels and their launcher.
 
-    The same plan gives the same bytes on every machine.
+    The same program gives the same bytes on every machine.
 
     Raises:
         InternalError: a template used something the plan does not have.
@@ -80,10 +94,24 @@ def render_kernel(plan: KernelPlan) -> str:
     import jinja2  # noqa: PLC0415
 
     try:
-        template = environment().get_template(plan.body.template)
-        source = template.render(plan=plan, text=text_of(plan))
+        template = environment().get_template(TEMPLATE)
+        source = template.render(**names_of(program))
     except jinja2.TemplateError as error:
-        where = getattr(error, "filename", None) or plan.body.template
+        where = getattr(error, "filename", None) or TEMPLATE
         line = getattr(error, "lineno", None)
         raise InternalError(f"template {where}:{line or '?'}: {error}") from error
     return source.rstrip("\n") + "\n"
+
+
+def render_kernel(plan: KernelPlan) -> str:
+    """The generated ``.cu`` of a kernel that is a program by itself; see `render_program`."""
+    return render_program(as_program(plan))
+
+
+def names_of(program: Program) -> dict[str, Any]:
+    """What the file's template is given: the program, and the words for it and its kernels."""
+    return {
+        "program": program,
+        "file": file_text_of(program),
+        "kernels": [(plan, text_of(plan)) for plan in program.kernels],
+    }

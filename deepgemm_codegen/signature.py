@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.dtypes import FP32
+
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tma import TensorMap
 
-__all__ = ["Parameter", "kernel_parameters", "parameters"]
+__all__ = [
+    "Parameter",
+    "kernel_parameters",
+    "parameters",
+    "partial_parameters",
+    "reduce_parameters",
+]
 
 _SCALARS = {"alpha": "float", "beta": "float", "scalar": "float", "dim": "int", "stride": "i64"}
 
@@ -24,25 +32,25 @@ class Parameter:
         name: as the signature spells it.
         role: what the harness passes: ``a b c d`` and ``operand`` are device pointers,
             ``alpha``, ``beta`` and ``scalar`` (a step's number) floats, ``dim`` a 32-bit size,
-            ``stride`` a 64-bit leading dimension in elements, ``map`` a tensor map by value.
+            ``stride`` a 64-bit leading dimension in elements, ``map`` a tensor map by value,
+            ``region`` a pointer into the workspace.
         dtype: element type behind a pointer, else None.
         operand: what an epilogue step reads, for ``operand`` and ``scalar``, else None.
+        written: whether the kernel writes through the pointer.
     """
 
     name: str
-    role: Literal["a", "b", "c", "d", "operand", "alpha", "beta", "scalar", "dim", "stride", "map"]
+    role: Literal[
+        "a", "b", "c", "d", "operand", "alpha", "beta", "scalar", "dim", "stride", "map", "region"
+    ]
     dtype: DType | None = None
     operand: StepOperand | None = None
+    written: bool = False
 
     @property
     def pointer(self) -> bool:
         """Whether the argument is a device pointer."""
         return self.dtype is not None
-
-    @property
-    def written(self) -> bool:
-        """Whether the kernel writes through the pointer."""
-        return self.role == "d"
 
     @property
     def declaration(self) -> str:
@@ -51,7 +59,7 @@ class Parameter:
             return f"const __grid_constant__ TensorMap {self.name}"
         if self.dtype is None:
             return f"{_SCALARS[self.role]} {self.name}"
-        if self.role == "d":
+        if self.written:
             return f"{self.dtype}* {self.name}"
         if self.role == "c":
             return f"const {self.dtype}* {self.name}"
@@ -71,7 +79,7 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
     found = [Parameter("a", "a", spec.dtype_a), Parameter("b", "b", spec.dtype_b)]
     if spec.dtype_c is not None:
         found.append(Parameter("c", "c", spec.dtype_c))
-    found.append(Parameter("d", "d", spec.dtype_d))
+    found.append(Parameter("d", "d", spec.dtype_d, written=True))
     found.extend(
         Parameter(name, "operand", operand.dtype, operand)
         for name, operand in read
@@ -97,7 +105,10 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
 
 
 def kernel_parameters(spec: GemmSpec, tensor_maps: tuple[TensorMap, ...]) -> tuple[Parameter, ...]:
-    """The kernel's own arguments: tensor maps stand for the pointers that only TMA follows."""
+    """The arguments of a kernel that computes D from A and B.
+
+    Tensor maps stand for the pointers that only TMA follows.
+    """
     mapped = {tensor_map.pointer: tensor_map.name for tensor_map in tensor_maps}
     strides = {f"ld{letter}" for letter in mapped}
     return tuple(
@@ -105,3 +116,24 @@ def kernel_parameters(spec: GemmSpec, tensor_maps: tuple[TensorMap, ...]) -> tup
         for p in parameters(spec)
         if p.name not in strides
     )
+
+
+def partial_parameters(
+    spec: GemmSpec, tensor_maps: tuple[TensorMap, ...], partials: str
+) -> tuple[Parameter, ...]:
+    """The arguments of a kernel that sums parts of k into the region ``partials``."""
+    kept = {"a", "b", "alpha", "dim", "map"}
+    found = [
+        p
+        for p in kernel_parameters(spec, tensor_maps)
+        if p.role in kept or p.name in ("lda", "ldb")
+    ]
+    found.insert(2, Parameter(partials, "region", FP32, written=True))
+    return tuple(found)
+
+
+def reduce_parameters(spec: GemmSpec, partials: str) -> tuple[Parameter, ...]:
+    """The arguments of a kernel that makes D of the region ``partials``."""
+    unused = ("a", "b", "k", "lda", "ldb")
+    found = (p for p in parameters(spec) if p.name not in unused)
+    return (Parameter(partials, "region", FP32), *found)

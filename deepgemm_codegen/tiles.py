@@ -14,10 +14,14 @@ from deepgemm_codegen.expressions import Expression, Number, Variable
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
 
-__all__ = ["WARP", "Extent", "MatrixOperand", "Operand", "Output"]
+__all__ = ["PARTIALS", "WARP", "Extent", "MatrixOperand", "Operand", "Output"]
 
 WARP = 32
 """Threads of a warp."""
+
+PARTIALS = "partials"
+"""The workspace's region of partial sums: of each product and each part of k a matrix of fp32 as
+large as D, row-major, its rows on 16 bytes."""
 
 _VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32"}
 
@@ -34,6 +38,7 @@ class Extent:
         dynamic: whether the kernel takes it as an argument.
         tile: elements of it that a block covers.
         cluster: blocks of a cluster along it.
+        split: parts that k is cut into, each summed by a block of its own (split-K).
     """
 
     role: Literal["m", "n", "k"]
@@ -42,6 +47,7 @@ class Extent:
     dynamic: bool
     tile: int
     cluster: int = 1
+    split: int = 1
 
     @property
     def symbol(self) -> str:
@@ -79,9 +85,16 @@ class Extent:
         return self.count_constant.lower() if self.dynamic else self.count_constant
 
     @property
+    def own_count_symbol(self) -> str:
+        """The same for what one block walks: of a k that is cut, the slices of its part."""
+        return "own_slices" if self.split > 1 else self.count_symbol
+
+    @property
     def origin(self) -> str:
         """C expression of the first element of the block's tile, or of the slice."""
-        return "slice * TILE_K" if self.role == "k" else f"{self.role}0"
+        if self.role != "k":
+            return f"{self.role}0"
+        return "k0 + slice * TILE_K" if self.split > 1 else "slice * TILE_K"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +233,7 @@ class Output:
         c_dtype, c_leading: of C; ``c_dtype`` is None without C.
         vector: elements that a lane stores at a time (4, 2 or 1).
         warp_n: columns of the warp tile.
+        partial: whether it is no D yet: sums of one part of k, for another kernel to add up.
     """
 
     dtype: DType
@@ -228,11 +242,13 @@ class Output:
     c_leading: int | None
     vector: int
     warp_n: int
+    partial: bool = False
 
     @property
     def leading_symbol(self) -> str:
-        """``LDD`` or ``ldd``."""
-        return "ldd" if self.leading is None else "LDD"
+        """``LDD`` or ``ldd``; of partial sums ``LDP`` or ``ldp``."""
+        name = "ldp" if self.partial else "ldd"
+        return name if self.leading is None else name.upper()
 
     @property
     def c_leading_symbol(self) -> str:

@@ -46,16 +46,20 @@ typedef struct dgemm_arguments {
     long long ldb;
     long long ldc;
     long long ldd;
+    void* workspace;  // of dgemm_workspace_bytes(...), for kernels that need one
 } dgemm_arguments;
 
 // `stream` is a cudaStream_t; the result is a cudaError_t.
 typedef int (*dgemm_launcher)(const dgemm_arguments* arguments, void* stream);
 
+typedef long long (*dgemm_workspace)(int m, int n, int k);
+
 typedef struct dgemm_kernel {
     const char* name;       // the entry symbol, and the stem of its .cu file
     int size[3];            // m, n, k: as fixed, or the most a dynamic one may be
     int dynamic;            // bits: 1 for m, 2 for n, 4 for k
-    dgemm_launcher launch;  // NULL where a spec takes several kernels, or with DGEMM_SELECT_ONLY
+    dgemm_launcher launch;  // NULL with DGEMM_SELECT_ONLY, as is the next
+    dgemm_workspace workspace_bytes;  // NULL where none is needed
 } dgemm_kernel;
 
 #ifndef DGEMM_SELECT_ONLY
@@ -129,19 +133,27 @@ static int dgemm_launch_5(const dgemm_arguments* g, void* stream)
 }
 
 #define DGEMM_LAUNCHER(number) dgemm_launch_##number
+#define DGEMM_WORKSPACE(number) dgemm_workspace_##number
 #else
 #define DGEMM_LAUNCHER(number) NULL
+#define DGEMM_WORKSPACE(number) NULL
 #endif
 
 // By operation and architecture: fixed sizes in ascending order, then dynamic ones, the closest
 // first.
 static const dgemm_kernel dgemm_kernels[] = {
-    { "gpt2_fc_sm_90_51fc3467", { 1024, 3072, 768 }, 0, DGEMM_LAUNCHER(0) },
-    { "gpt2_fc_sm_80_e601b1a5", { 1024, 3072, 768 }, 0, DGEMM_LAUNCHER(1) },
-    { "gpt2_lm_head_decode_sm_90_41121745", { 1, 50257, 768 }, 0, DGEMM_LAUNCHER(2) },
-    { "gpt2_lm_head_sm_90_331b81e4", { 1024, 50257, 768 }, 0, DGEMM_LAUNCHER(3) },
-    { "gpt2_lm_head_decode_sm_80_e9b5575c", { 1, 50257, 768 }, 0, DGEMM_LAUNCHER(4) },
-    { "gpt2_lm_head_sm_80_f00d2222", { 1024, 50257, 768 }, 0, DGEMM_LAUNCHER(5) },
+    { "gpt2_fc_sm_90_51fc3467", { 1024, 3072, 768 }, 0, DGEMM_LAUNCHER(0),
+      NULL },
+    { "gpt2_fc_sm_80_e601b1a5", { 1024, 3072, 768 }, 0, DGEMM_LAUNCHER(1),
+      NULL },
+    { "gpt2_lm_head_decode_sm_90_41121745", { 1, 50257, 768 }, 0, DGEMM_LAUNCHER(2),
+      NULL },
+    { "gpt2_lm_head_sm_90_331b81e4", { 1024, 50257, 768 }, 0, DGEMM_LAUNCHER(3),
+      NULL },
+    { "gpt2_lm_head_decode_sm_80_e9b5575c", { 1, 50257, 768 }, 0, DGEMM_LAUNCHER(4),
+      NULL },
+    { "gpt2_lm_head_sm_80_f00d2222", { 1024, 50257, 768 }, 0, DGEMM_LAUNCHER(5),
+      NULL },
 };
 
 typedef struct dgemm_group {
@@ -227,6 +239,13 @@ static inline const dgemm_kernel* dgemm_select(int operation, int m, int n, int 
 }
 
 #ifndef DGEMM_SELECT_ONLY
+// Bytes of device memory, on a boundary of 256, that a launch of these sizes needs beside its
+// operands; launches that may run at one time need that much each.
+static inline long long dgemm_workspace_bytes(const dgemm_kernel* kernel, int m, int n, int k)
+{
+    return kernel == NULL || kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(m, n, k);
+}
+
 // Launches a kernel on `stream`; refuses sizes and strides that it was not generated for.
 static inline int dgemm_launch(const dgemm_kernel* kernel, const dgemm_arguments* arguments,
                                void* stream)
@@ -239,6 +258,7 @@ static inline int dgemm_launch(const dgemm_kernel* kernel, const dgemm_arguments
 #endif
 
 #undef DGEMM_LAUNCHER
+#undef DGEMM_WORKSPACE
 
 #ifdef __cplusplus
 }

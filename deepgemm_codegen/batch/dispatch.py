@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILES", "FORMAT", "Entry", "dispatch_texts", "select"]
 
-FORMAT = "1.0"
+FORMAT = "1.1"
 """Version of the JSON: an addition raises the minor, a removal or change the major."""
 
 FILES = ("dispatch.h", "dispatch.json")
@@ -46,30 +46,35 @@ _LEADING = frozenset({"lda", "ldb", "ldc", "ldd"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The kernels of one spec, in launch order, and the architecture they are compiled for."""
+    """The program of one spec: its name, and the architecture that it is compiled for.
+
+    ``workspace`` tells whether its launcher takes one.
+    """
 
     spec: GemmSpec
-    kernels: tuple[str, ...]
+    name: str
     target: str
+    workspace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One spec's kernels as the selector sees them.
+    """One spec's program as the selector sees it.
 
     Attributes:
-        kernels: their names, in launch order.
+        name: its name.
         sizes: (m, n, k): the fixed size, or the most that a dynamic one may be.
         dynamic: (m, n, k): whether it is given at run time.
         arch: number of the spec's architecture.
         exact: whether the code runs on that very part alone.
-        arguments: what the launcher takes, as C expressions; empty where several kernels have
-            no common launcher.
+        arguments: what the launcher takes, as C expressions.
         declaration: the launcher's parameters in C.
         fixed_strides: leading dimensions that are compiled in, by name.
+        workspace: whether the launcher takes a workspace behind its arguments.
+        dims: the dynamic dimensions, by name.
     """
 
-    kernels: tuple[str, ...]
+    name: str
     sizes: tuple[int, int, int]
     dynamic: tuple[bool, bool, bool]
     arch: int
@@ -77,11 +82,18 @@ class Candidate:
     arguments: str
     declaration: str
     fixed_strides: tuple[tuple[str, int], ...]
+    workspace: bool
+    dims: tuple[str, ...]
 
     @property
-    def name(self) -> str:
-        """The first kernel's name."""
-        return self.kernels[0]
+    def other_dims(self) -> tuple[str, ...]:
+        """The fixed dimensions, by name."""
+        return tuple(name for name in _SIZES if name not in self.dims)
+
+    @property
+    def workspace_declaration(self) -> str:
+        """The parameters of the function that tells the workspace's size."""
+        return ", ".join(f"long long {name}" for name in self.dims) or "void"
 
     @property
     def mask(self) -> int:
@@ -205,10 +217,10 @@ def _symbol(text: str, taken: dict[str, int]) -> str:
 
 def _candidate(entry: Entry) -> Candidate:
     spec = entry.spec
-    own = parameters(spec) if len(entry.kernels) == 1 else ()
+    own = parameters(spec)
     strides = [(f"ld{letter}", getattr(spec, f"ld{letter}")) for letter in "abcd"]
     return Candidate(
-        kernels=entry.kernels,
+        name=entry.name,
         sizes=(spec.m.size, spec.n.size, spec.k.size),
         dynamic=(spec.m.dynamic, spec.n.dynamic, spec.k.dynamic),
         arch=parse_arch(spec.arch)[0],
@@ -216,6 +228,8 @@ def _candidate(entry: Entry) -> Candidate:
         arguments=_wrapped(_expressions(own, spec), 8),
         declaration=_wrapped([_declaration(parameter) for parameter in own], 4),
         fixed_strides=tuple((name, value) for name, value in strides if value),
+        workspace=entry.workspace,
+        dims=tuple(name for name in _SIZES if getattr(spec, name).dynamic),
     )
 
 
@@ -287,8 +301,8 @@ def _kernel_json(candidate: Candidate) -> dict[str, Any]:
     if candidate.exact:
         found["exact_arch"] = True
     found.update(sizes)
-    if len(candidate.kernels) > 1:
-        found["kernels"] = list(candidate.kernels)
+    if candidate.workspace:
+        found["workspace"] = True
     return found
 
 

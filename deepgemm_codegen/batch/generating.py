@@ -105,14 +105,12 @@ class _Batch:
                     self._tell(Outcome(f"{name}.cu", "skipped", entry.where))
                     continue
                 made = next(all_made)
-                failure = None
-                for outcome in _put_program(self._folder, name, entry.where, made):
-                    self._tell(outcome)
-                    failure = outcome if outcome.status == "failed" else failure
-                if failure is None:
-                    self._listing.add(entry, made)
+                outcome = _put_program(self._folder, name, entry.where, made)
+                self._tell(outcome)
+                if made.source is not None and outcome.status != "failed":
+                    self._listing.add(entry, made.source)
                     continue
-                self._lost = failure.exit_code == EnvironmentLackError.exit_code
+                self._lost = outcome.exit_code == EnvironmentLackError.exit_code
                 stopped = self._lost or not keep_going
 
     def settle(self, *, clean: bool) -> bool:
@@ -142,11 +140,12 @@ class _Listing:
         self.records: dict[str, str] = {}
         self._entries: list[Entry] = []
 
-    def add(self, entry: SpecEntry, made: Made) -> None:
-        """Takes the kernels of one spec."""
-        self.records.update({f"{source.name}.cu": source.record for source in made.sources})
-        names = tuple(source.name for source in made.sources)
-        self._entries.append(Entry(entry.spec, names, made.sources[0].target))
+    def add(self, entry: SpecEntry, source: Source) -> None:
+        """Takes the program of one spec."""
+        self.records[f"{source.name}.cu"] = source.record
+        self._entries.append(
+            Entry(entry.spec, source.name, source.target, workspace=source.workspace)
+        )
 
     def keep(self) -> None:
         """Lists what is finished as well as it can, on the way out of a run that was stopped."""
@@ -176,19 +175,17 @@ def _kept(listing: _Listing) -> Generator[None, None, None]:
         raise
 
 
-def _put_program(
-    folder: Folder, name: str, where: str, made: Made
-) -> Generator[Outcome, None, None]:
-    """Writes or compares the kernels of one spec; yields what became of each."""
-    if made.message:
-        yield Outcome(f"{name}.cu", "failed", where, made.message, made.exit_code)
-        return
+def _put_program(folder: Folder, name: str, where: str, made: Made) -> Outcome:
+    """Writes or compares the program of one spec; what became of it."""
+    source = made.source
+    if source is None:
+        return Outcome(f"{name}.cu", "failed", where, made.message, made.exit_code)
     try:
-        _check_names(name, made.sources)
-        for source in made.sources:
-            yield folder.put(f"{source.name}.cu", source.text, where)
+        if source.name != name:
+            raise InternalError(f"the program of {name} is named {source.name or 'nothing'}")
+        return folder.put(f"{name}.cu", source.text, where)
     except CodegenError as error:
-        yield Outcome(f"{name}.cu", "failed", where, str(error), error.exit_code)
+        return Outcome(f"{name}.cu", "failed", where, str(error), error.exit_code)
 
 
 def _named(entries: Sequence[SpecEntry]) -> list[tuple[str, SpecEntry]]:
@@ -217,14 +214,6 @@ def _named(entries: Sequence[SpecEntry]) -> list[tuple[str, SpecEntry]]:
     if problems:
         raise InputError("\n".join(problems))
     return sorted(named, key=lambda pair: pair[0])
-
-
-def _check_names(name: str, sources: Sequence[Source]) -> None:
-    """A program's further kernels must be named after its spec, so that no two specs share one."""
-    names = [source.name for source in sources]
-    strange = [kernel for kernel in names if kernel != name and not kernel.startswith(f"{name}_")]
-    if strange or len({kernel.casefold() for kernel in names}) < len(names) or not names:
-        raise InternalError(f"kernels of {name} are named {', '.join(names) or 'nothing'}")
 
 
 def _fix_command(entries: Sequence[SpecEntry], folder: str, *, clean: bool) -> str:

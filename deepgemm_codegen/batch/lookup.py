@@ -80,10 +80,7 @@ def _of_spec(line: str) -> list[Found]:
     from deepgemm_codegen.batch.workers import make  # noqa: PLC0415  a name needs no tree
     from deepgemm_codegen.spec import GemmSpec  # noqa: PLC0415
 
-    return [
-        Found(json.loads(record(plan, source)), "not written", {})
-        for plan, source in make(GemmSpec.from_text(line))
-    ]
+    return [Found(json.loads(record(*make(GemmSpec.from_text(line)))), "not written", {})]
 
 
 def _found(folder: str, listed: Mapping[str, Any]) -> Found:

@@ -22,7 +22,7 @@ from deepgemm_codegen.errors import EnvironmentLackError, InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = [
     "FORMAT",
@@ -37,7 +37,7 @@ __all__ = [
 MANIFEST = "manifest.json"
 """Name of the file."""
 
-FORMAT = "1.1"
+FORMAT = "1.2"
 """Version of the format: an addition raises the minor, a removal or change the major."""
 
 _OURS = '"generator": "deepgemm_codegen '
@@ -83,33 +83,47 @@ def _plain(value: Any) -> dict[str, int | str]:
     return {name: each for name, each in found if type(each) in (int, str)}
 
 
-def record(plan: KernelPlan, source: str) -> str:
-    """The JSON text of one kernel's record.
+def record(program: Program, source: str) -> str:
+    """The JSON text of one program's record.
 
     ``launch.grid`` is an expression over the dynamic dimensions, such as
     ``ceildiv(m, 64) * 96``; ``block`` counts threads, ``shared_bytes`` dynamic shared memory.
     ``parameters`` are the caller's, which the launcher takes; where the kernel itself takes tensor
     maps in the place of some, ``kernel_parameters`` lists its own, and ``tensor_maps`` describes
-    the maps that the host makes of the caller's pointers.
+    the maps that the host makes of the caller's pointers. A program of several kernels has
+    ``launches`` instead, each with its kernel's name, plan and parameters, and its ``workspace``:
+    bytes that the caller provides, and the regions that kernels take pointers to.
     """
-    head = {
-        "name": plan.name,
-        "file": f"{plan.name}.cu",
-        "spec": str(plan.spec),
-        "target": plan.target,
+    head: dict[str, Any] = {
+        "name": program.name,
+        "file": f"{program.name}.cu",
+        "spec": str(program.spec),
+        "target": program.target,
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
-        "launch": {
-            "grid": str(plan.blocks),
-            "block": plan.body.threads,
-            "shared_bytes": plan.body.shared_bytes,
-        },
-        "plan": plan_facts(plan),
     }
-    parameters = [
-        {"name": p.name, "role": p.role, **({"dtype": p.dtype.name} if p.dtype else {})}
-        for p in plan.parameters
-    ]
-    decisions = [
+    lists: dict[str, list[dict[str, Any]]] = {}
+    if len(program.kernels) == 1:
+        kernel = program.product
+        head["launch"] = _launch(kernel)
+        head["plan"] = plan_facts(kernel)
+        lists["parameters"] = _parameters(program)
+        if kernel.tensor_maps:
+            lists["kernel_parameters"] = _own_parameters(kernel)
+            lists["tensor_maps"] = _tensor_maps(kernel)
+    else:
+        head["workspace"] = program.workspace.to_dict()
+        lists["parameters"] = _parameters(program)
+        lists["launches"] = [
+            {
+                "kernel": kernel.name,
+                **_launch(kernel),
+                "plan": plan_facts(kernel),
+                "kernel_parameters": _own_parameters(kernel),
+                "tensor_maps": _tensor_maps(kernel),
+            }
+            for kernel in program.kernels
+        ]
+    lists["decisions"] = [
         {
             "id": decision.id,
             "question": decision.question,
@@ -117,16 +131,30 @@ def record(plan: KernelPlan, source: str) -> str:
             "reason": decision.reason,
             **({"rival": decision.rival} if decision.rival else {}),
         }
-        for decision in plan.decisions
+        for decision in program.decisions
     ]
-    lines = [f'      "{name}": {json.dumps(value)},' for name, value in head.items()]
-    lines.append(f'      "parameters": {_listed(parameters)},')
-    if plan.tensor_maps:
-        own = [{"name": p.name, "role": p.role} for p in plan.kernel_parameters]
-        lines.append(f'      "kernel_parameters": {_listed(own)},')
-        lines.append(f'      "tensor_maps": {_listed(_tensor_maps(plan))},')
-    lines.append(f'      "decisions": {_listed(decisions)}')
-    return "\n".join(["    {", *lines, "    }"])
+    lines = [f'      "{name}": {json.dumps(value)}' for name, value in head.items()]
+    lines += [f'      "{name}": {_listed(items)}' for name, items in lists.items()]
+    return "    {\n" + ",\n".join(lines) + "\n    }"
+
+
+def _launch(kernel: KernelPlan) -> dict[str, Any]:
+    return {
+        "grid": str(kernel.blocks),
+        "block": kernel.body.threads,
+        "shared_bytes": kernel.body.shared_bytes,
+    }
+
+
+def _parameters(program: Program) -> list[dict[str, Any]]:
+    return [
+        {"name": p.name, "role": p.role, **({"dtype": p.dtype.name} if p.dtype else {})}
+        for p in program.parameters
+    ]
+
+
+def _own_parameters(kernel: KernelPlan) -> list[dict[str, Any]]:
+    return [{"name": p.name, "role": p.role} for p in kernel.kernel_parameters]
 
 
 def _tensor_maps(plan: KernelPlan) -> list[dict[str, Any]]:

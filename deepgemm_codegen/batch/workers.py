@@ -12,7 +12,7 @@ from deepgemm_codegen.parallel import cores, in_processes
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import Program
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Made", "Source", "make", "make_all", "processes_for"]
@@ -27,46 +27,47 @@ _MOST_PROCESSES = 8
 
 
 class Source(NamedTuple):
-    """One kernel: its name, the architecture it is compiled for, its source and its record."""
+    """One program: its name, the architecture it is compiled for, its source and its record.
+
+    ``workspace`` tells whether its launcher takes one.
+    """
 
     name: str
     target: str
+    workspace: bool
     text: str
     record: str
 
 
 class Made(NamedTuple):
-    """The sources of one spec in launch order, or an error message and its exit code."""
+    """The source of one spec, or an error message and its exit code."""
 
-    sources: tuple[Source, ...]
+    source: Source | None
     message: str = ""
     exit_code: int = 0
 
 
-def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
-    """The kernels of one spec with their sources, in launch order."""
+def make(spec: GemmSpec) -> tuple[Program, str]:
+    """The program of one spec with its source, which holds all its kernels."""
     from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  a batch needs them, importing
     from deepgemm_codegen.decide import decide  # noqa: PLC0415  it does not
-    from deepgemm_codegen.render import render_kernel  # noqa: PLC0415
+    from deepgemm_codegen.render import render_program  # noqa: PLC0415
 
     program = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
-    return [(plan, render_kernel(plan)) for plan in program.kernels]
+    return program, render_program(program)
 
 
 def _made(spec: GemmSpec) -> Made:
     """What `make` gives, or why it failed: a failure concerns one kernel, not the batch."""
     try:
-        return Made(
-            tuple(
-                Source(plan.name, plan.target, text, record(plan, text))
-                for plan, text in make(spec)
-            )
-        )
+        program, text = make(spec)
+        workspace = bool(program.workspace.regions)
+        return Made(Source(program.name, program.target, workspace, text, record(program, text)))
     except CodegenError as error:
-        return Made((), str(error) or type(error).__name__, error.exit_code)
+        return Made(None, str(error) or type(error).__name__, error.exit_code)
     except Exception as error:  # noqa: BLE001  a fault of ours in one kernel spares the others
         message = f"internal error: {type(error).__name__}: {error}"
-        return Made((), message, InternalError.exit_code)
+        return Made(None, message, InternalError.exit_code)
 
 
 def _made_of_each(specs: Sequence[GemmSpec]) -> list[Made]:

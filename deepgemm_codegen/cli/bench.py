@@ -158,7 +158,6 @@ def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Ro
 def _build(task: tuple[str, str, str]) -> Entry | Row | EnvironmentLackError:
     """One kernel with its cubin, or the row that tells why there is none."""
     from deepgemm_codegen.batch import make  # noqa: PLC0415  what a worker needs
-    from deepgemm_codegen.errors import InputError  # noqa: PLC0415
     from deepgemm_codegen.harness.bench import failed_row, target_for  # noqa: PLC0415
     from deepgemm_codegen.harness.bench_data import Entry  # noqa: PLC0415
     from deepgemm_codegen.naming import kernel_name  # noqa: PLC0415
@@ -168,23 +167,21 @@ def _build(task: tuple[str, str, str]) -> Entry | Row | EnvironmentLackError:
     text, where, here = task
     spec = GemmSpec.from_text(text)
     try:
-        kernels = make(spec)
-        if len(kernels) != 1:
-            raise InputError(f"a program of {len(kernels)} kernels cannot be timed yet")
-        (plan, source) = kernels[0]
-        built = build_cubin(source, name=plan.name, arch=target_for(plan.target, here))
+        program, source = make(spec)
+        target = target_for(program.target, here)
+        built = build_cubin(source, name=program.name, arch=target)
     except EnvironmentLackError as error:
         return error
     except CodegenError as error:
         return failed_row(spec, kernel_name(spec), where, error)
-    usage = built.resources[plan.name]
+    usage = built.resources
     return Entry(
-        plan=plan,
+        program=program,
         cubin=built.cubin,
         built_for=built.arch,
         where=where,
-        registers=usage.registers,
-        spilled=usage.spill_store_bytes,
+        registers=usage[program.product.name].registers,
+        spilled=sum(usage[kernel.name].spill_store_bytes for kernel in program.kernels),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.cli.streams import deliver
 from deepgemm_codegen.decide import decide
-from deepgemm_codegen.errors import InputError, InternalError
+from deepgemm_codegen.errors import InternalError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.toolchain import BuiltCubin
 
-__all__ = ["emit", "resource_line", "the_kernel"]
+__all__ = ["emit", "resource_line"]
 
 
 def emit(
@@ -29,7 +29,7 @@ def emit(
     resources: bool,
     console: Console,
 ) -> int:
-    """Writes one artifact of a spec's kernel; returns the exit code.
+    """Writes one artifact of a spec's program; returns the exit code.
 
     Args:
         spec: what to generate.
@@ -43,55 +43,48 @@ def emit(
     if arch.note:
         console.note(arch.note)
     program = decide(spec, arch)
-    plan = the_kernel(program)
-    if plan.decisions:
-        chosen = "; ".join(f"{d.question} {d.choice}" for d in plan.decisions)
+    if program.decisions:
+        chosen = "; ".join(f"{d.question} {d.choice}" for d in program.decisions)
         console.detail(f"decisions: {chosen}")
+    if len(program.kernels) > 1:
+        roles = ", ".join(kernel.body.role for kernel in program.kernels)
+        console.note(
+            f"{len(program.kernels)} kernels, one after the other: {roles}; they share a workspace"
+            f" of {program.workspace.bytes} bytes"
+        )
 
-    from deepgemm_codegen.render import render_kernel  # noqa: PLC0415  a refusal needs no template
+    from deepgemm_codegen.render import render_program  # noqa: PLC0415  a refusal needs none
 
-    source = render_kernel(plan)
+    source = render_program(program)
     built: BuiltCubin | None = None
     if verify or resources or what in ("cubin", "sass"):
-        built = _built(plan, source, plan.target)
+        built = _built(program, source, program.target)
         if built.log:
             console.detail(built.log.rstrip())
         if resources:
-            console.problem(resource_line(plan, arch, built))
-    if verify and built is not None and not _passes(plan, source, console):
-        console.problem(f"error: {plan.name} is wrong; nothing is written")
+            for kernel in program.kernels:
+                prefix = f"{kernel.body.role} " if len(program.kernels) > 1 else ""
+                console.problem(f"{prefix}{resource_line(kernel, arch, built)}")
+    if verify and built is not None and not _passes(program, source, console):
+        console.problem(f"error: {program.name} is wrong; nothing is written")
         return 1
     deliver(_artifact(what, source, program, built), output)
     return 0
 
 
-def the_kernel(program: Program) -> KernelPlan:
-    """The one kernel of a program.
-
-    Raises:
-        InputError: it has several, which no single artifact holds.
-    """
-    if len(program.kernels) != 1:
-        raise InputError(
-            f"this spec takes {len(program.kernels)} kernels, one after the other; write them with"
-            " deepgemm_codegen generate FILE -o FOLDER"
-        )
-    return program.kernels[0]
-
-
-def _built(plan: KernelPlan, source: str, target: str) -> BuiltCubin:
+def _built(program: Program, source: str, target: str) -> BuiltCubin:
     """The cubin of a target; the compile cache makes a second call cheap."""
     from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
 
-    return build_cubin(source, name=plan.name, arch=target)
+    return build_cubin(source, name=program.name, arch=target)
 
 
-def _passes(plan: KernelPlan, source: str, console: Console) -> bool:
-    """Judges the kernel and prints the verdict on stderr."""
+def _passes(program: Program, source: str, console: Console) -> bool:
+    """Judges the program and prints the verdict on stderr."""
     from deepgemm_codegen.cli.judging import verdict_of  # noqa: PLC0415  imports numpy
     from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415
 
-    verdict = verdict_of(plan, lambda target: _built(plan, source, target))
+    verdict = verdict_of(program, lambda target: _built(program, source, target))
     if console.level < 0:
         verdict = replace(verdict, notes=())
     console.problem("\n".join(format_verdict(verdict)))
@@ -109,8 +102,7 @@ def _artifact(what: str, source: str, program: Program, built: BuiltCubin | None
     if what == "ptx" and built is None:
         from deepgemm_codegen.toolchain import compile_ptx  # noqa: PLC0415
 
-        plan = program.kernels[0]
-        return compile_ptx(source, name=plan.name, arch=plan.target).ptx
+        return compile_ptx(source, name=program.name, arch=program.target).ptx
     if built is None:
         raise InternalError(f"nothing was built for --emit={what}")
     if what == "sass":

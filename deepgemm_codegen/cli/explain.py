@@ -55,7 +55,7 @@ def _explain(*, files: tuple[str, ...], as_json: bool, origin: bool, **values: A
         if arch.note:
             console.note(arch.note)
         explanation = explain(spec, arch)
-        origins = _origins(request, decide(spec, arch).kernels[0]) if origin else []
+        origins = _origins(request, decide(spec, arch).product) if origin else []
         if as_json:
             record = {
                 **({"source": request.where} if request.where else {}),

@@ -1,4 +1,4 @@
-"""A plan and its source to a verdict, for ``--verify`` and ``verify``."""
+"""A program and its source to a verdict, for ``--verify`` and ``verify``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.harness import Verdict
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import Program
     from deepgemm_codegen.toolchain import BuiltCubin
 
 __all__ = ["Judge", "verdict_of"]
@@ -17,17 +17,17 @@ Judge = Literal["auto", "gpu", "emulator"]
 
 
 def verdict_of(
-    plan: KernelPlan,
+    program: Program,
     build: Callable[[str], BuiltCubin],
     *,
     on: Judge = "auto",
     seed: int = 0,
     effort: float = 1.0,
 ) -> Verdict:
-    """Judges a kernel where ``on`` says.
+    """Judges a program where ``on`` says.
 
     Args:
-        plan: the kernel.
+        program: its kernels.
         build: makes its cubin and PTX for an architecture; called again it must be cheap.
         on: ``auto`` is the GPU where there is one that runs the kernel, else the emulator.
         seed: of the inputs.
@@ -40,24 +40,24 @@ def verdict_of(
 
     from deepgemm_codegen.harness import verify  # noqa: PLC0415  imports numpy
 
-    target = plan.target if on == "emulator" else _target_here(plan)
+    target = program.target if on == "emulator" else _target_here(program)
     verdict = verify(
-        plan,
-        ptx=lambda: build(plan.target).ptx,
+        program,
+        ptx=lambda: build(program.target).ptx,
         cubin=None if on == "emulator" else lambda: build(target).cubin,
         built_for=target,
         on=on,
         seed=seed,
         effort=effort,
     )
-    if target == plan.target:
+    if target == program.target:
         return verdict
-    note = f"built for {target} from the same source: a cubin of {plan.target} does not run here"
+    note = f"built for {target} from the same source: a cubin of {program.target} does not run here"
     return replace(verdict, notes=(*verdict.notes, note))
 
 
-def _target_here(plan: KernelPlan) -> str:
-    """What to build a plan for so that the GPU of this machine runs it.
+def _target_here(program: Program) -> str:
+    """What to build a program for so that the GPU of this machine runs it.
 
     The source of a plain target (no suffix) serves every newer architecture; its cubin does not.
     """
@@ -69,7 +69,7 @@ def _target_here(plan: KernelPlan) -> str:
     try:
         here = gpu_arch()
     except EnvironmentLackError:
-        return plan.target  # there is no GPU, and `verify` says so
-    number, suffix = parse_arch(plan.target)
-    runs = explain_mismatch(plan.target, here, ptx=False) is None
-    return plan.target if runs or suffix or parse_arch(here)[0] < number else here
+        return program.target  # there is no GPU, and `verify` says so
+    number, suffix = parse_arch(program.target)
+    runs = explain_mismatch(program.target, here, ptx=False) is None
+    return program.target if runs or suffix or parse_arch(here)[0] < number else here

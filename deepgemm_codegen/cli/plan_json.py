@@ -62,13 +62,15 @@ def plan_json(plan: KernelPlan) -> dict[str, Any]:
 
 
 def program_json(program: Program) -> str:
-    """All kernels in launch order, as indented JSON with a final newline."""
-    text = json.dumps(
-        {
-            "format": FORMAT,
-            "generator": f"deepgemm_codegen {__version__}",
-            "kernels": [plan_json(plan) for plan in program.kernels],
-        },
-        indent=2,
-    )
-    return text + "\n"
+    """All kernels in launch order, as indented JSON with a final newline.
+
+    A program of several also has its ``name``, and its ``workspace`` as the manifest tells it.
+    """
+    several = {"name": program.name, "workspace": program.workspace.to_dict()}
+    fields = {
+        "format": FORMAT,
+        "generator": f"deepgemm_codegen {__version__}",
+        **(several if len(program.kernels) > 1 else {}),
+        "kernels": [plan_json(plan) for plan in program.kernels],
+    }
+    return json.dumps(fields, indent=2) + "\n"

@@ -81,20 +81,19 @@ def _verify(
 
 def _judged(request: Request, on: Judge, seed: int, effort: float) -> Verdict:
     from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  --help and errors need none of it
-    from deepgemm_codegen.cli.emit import the_kernel  # noqa: PLC0415
     from deepgemm_codegen.cli.judging import verdict_of  # noqa: PLC0415
     from deepgemm_codegen.decide import decide  # noqa: PLC0415
-    from deepgemm_codegen.render import render_kernel  # noqa: PLC0415
+    from deepgemm_codegen.render import render_program  # noqa: PLC0415
     from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
 
     spec = request.spec
-    plan = the_kernel(decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)))
+    program = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
 
     @cache
     def build(target: str) -> BuiltCubin:
-        return build_cubin(render_kernel(plan), name=plan.name, arch=target)
+        return build_cubin(render_program(program), name=program.name, arch=target)
 
-    return verdict_of(plan, build, on=on, seed=seed, effort=effort)
+    return verdict_of(program, build, on=on, seed=seed, effort=effort)
 
 
 def _finite(value: Any) -> Any:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR, partial_leading, partials, reduce_body
+from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.plan import (
     Bandwidth,
@@ -18,13 +23,21 @@ from deepgemm_codegen.plan import (
 from deepgemm_codegen.tiles import Extent, Output
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["extents_of", "program_of", "sources"]
 
 
 def extents_of(
-    spec: GemmSpec, tile_m: int, tile_n: int, tile_k: int, cluster_m: int = 1, cluster_n: int = 1
+    spec: GemmSpec,
+    tile_m: int,
+    tile_n: int,
+    tile_k: int,
+    *,
+    cluster_m: int = 1,
+    cluster_n: int = 1,
+    split_k: int = 1,
 ) -> tuple[Extent, Extent, Extent]:
     """m, n and k in the plan's roles."""
     rows, columns = ("M", spec.m), ("N", spec.n)
@@ -33,7 +46,7 @@ def extents_of(
     return (
         Extent("m", rows[0], rows[1].size, rows[1].dynamic, tile_m, cluster_m),
         Extent("n", columns[0], columns[1].size, columns[1].dynamic, tile_n, cluster_n),
-        Extent("k", "K", spec.k.size, spec.k.dynamic, tile_k),
+        Extent("k", "K", spec.k.size, spec.k.dynamic, tile_k, split=split_k),
     )
 
 
@@ -44,6 +57,7 @@ def sources(spec: GemmSpec) -> tuple[Literal["a", "b"], Literal["a", "b"]]:
 
 def program_of(
     spec: GemmSpec,
+    arch: Arch,
     target: str,
     extents: tuple[Extent, Extent, Extent],
     body: MmaSync | Wgmma | Bandwidth,
@@ -52,10 +66,11 @@ def program_of(
     slab_n: int,
     decisions: tuple[Decision, ...],
 ) -> Program:
-    """The one-kernel program of a body.
+    """The program of a body: one kernel, or, where k is cut, two.
 
     Args:
         spec: what was asked for.
+        arch: where.
         target: architecture that the code is compiled for.
         extents: m, n and k in the plan's roles.
         body: how a tile is computed.
@@ -77,8 +92,9 @@ def program_of(
         vector=vector,
         warp_n=slab_n,
     )
+    name = kernel_name(spec)
     kernel = KernelPlan(
-        name=kernel_name(spec),
+        name=name,
         spec=spec,
         target=target,
         transposed=transposed,
@@ -92,4 +108,42 @@ def program_of(
         schedule=schedule,
         decisions=decisions,
     )
-    return Program((kernel,))
+    return Program(name, (kernel,)) if k.split == 1 else _with_reduction(kernel, arch)
+
+
+def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
+    """A product that stops at partial sums, and the kernel that makes D of them.
+
+    Args:
+        whole: the product as it would be without the second kernel.
+        arch: where.
+    """
+    parts, leading = whole.k.split, partial_leading(whole.n)
+    product = replace(
+        whole,
+        name=f"{whole.name}_product",
+        output=Output(
+            dtype=FP32,
+            leading=leading,
+            c_dtype=None,
+            c_leading=None,
+            vector=PARTIAL_VECTOR,
+            warp_n=whole.output.warp_n,
+            partial=True,
+        ),
+        epilogue=(),
+    )
+    problem = problem_of(whole.spec, arch)
+    body = reduce_body(problem, machine_of(arch, whole.spec.dtype_a.name), parts, leading)
+    reduction = replace(
+        whole,
+        name=f"{whole.name}_reduce",
+        m=replace(whole.m, tile=body.tile_m, cluster=1),
+        n=replace(whole.n, tile=body.tile_n, cluster=1),
+        output=replace(whole.output, vector=problem.vector, warp_n=body.tile_n),
+        body=body,
+        schedule=Grid(raster_group=1),
+        decisions=(),
+    )
+    workspace = partials(whole.m, whole.n, whole.batch, parts)
+    return Program(whole.name, (product, reduction), workspace)

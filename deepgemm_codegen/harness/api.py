@@ -1,4 +1,4 @@
-"""The harness's front door: choose where to judge a kernel, and judge it there."""
+"""The harness's front door: choose where to judge a program, and judge it there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from deepgemm_codegen.harness.memory import read_region
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 from deepgemm_codegen.harness.verify import block_budget, judge, refuse_endless
+from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +37,10 @@ def verify(
     seed: int = 0,
     effort: float = 1.0,
 ) -> Verdict:
-    """Judges a kernel on a GPU or on the emulator.
+    """Judges a program on a GPU or on the emulator.
 
     Args:
-        program: the kernel's plan, or a program of one kernel.
+        program: its plan, or that of a kernel that is one.
         ptx: its PTX, or what makes it; the emulator needs it. On a GPU it adds the comparison of
             sampled tiles with the emulator for equal bits.
         cubin: its machine code, or what makes it; a GPU needs it.
@@ -55,7 +56,7 @@ def verify(
         EnvironmentLackError: what was asked for is not there.
         InputError: neither PTX nor a cubin was given for the place asked for.
     """
-    plan = _one_kernel(program)
+    plan = as_program(program)
     notes: tuple[str, ...] = ()
     if on != "emulator" and cubin is not None:
         try:
@@ -77,7 +78,7 @@ def verify(
         raise InputError("verifying on the emulator needs PTX")
     from deepgemm_codegen.harness.emulate import EmulatorDevice  # noqa: PLC0415  numpy, parser
 
-    refuse_endless(plan)
+    refuse_endless(plan.product)
     text = ptx if isinstance(ptx, str) else ptx()
     device = EmulatorDevice(plan, text, arithmetic)
     verdict = judge(device, plan, seed=seed, effort=effort)
@@ -95,18 +96,8 @@ def gpu_arch() -> str:
     return f"sm_{find_gpu().cuda.Device().compute_capability}"
 
 
-def _one_kernel(program: Program | KernelPlan) -> KernelPlan:
-    kernels = getattr(program, "kernels", None)
-    if kernels is None:
-        return program  # type: ignore[return-value]  # a KernelPlan, by its type
-    if len(kernels) != 1:
-        raise InputError(f"a program of {len(kernels)} kernels cannot be verified yet; give one")
-    plan: KernelPlan = kernels[0]
-    return plan
-
-
 def _on_gpu(
-    plan: KernelPlan,
+    plan: Program,
     *,
     ptx: Callable[[], str] | str | None,
     cubin: Callable[[], bytes] | bytes,

@@ -105,15 +105,20 @@ def unit_of(plan: KernelPlan) -> Unit:
 def _choice(plan: KernelPlan) -> str:
     """Tile, stages, warps or consumers, clusters: enough to tell plans apart in a table."""
     body = plan.body
-    words = [f"{body.tile_m}x{body.tile_n}x{body.tile_k}", f"{body.stages}st"]
+    words = [f"{plan.m.tile}x{plan.n.tile}x{plan.k.tile}"]
     if isinstance(body, MmaSync):
-        words.append(f"{body.warps_m}x{body.warps_n}w")
+        words += [f"{body.stages}st", f"{body.warps_m}x{body.warps_n}w"]
     elif isinstance(body, Bandwidth):
-        words.append(f"{body.warps_long}x{body.warps_k}w")
-    else:
-        words.append(f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""))
+        words += [f"{body.stages}st", f"{body.warps_long}x{body.warps_k}w"]
+    elif isinstance(body, Wgmma):
+        words += [
+            f"{body.stages}st",
+            f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""),
+        ]
         if body.cluster > 1:
             words.append(f"{body.cluster_m}x{body.cluster_n}cl")
+    if plan.k.split > 1:
+        words.append(f"{plan.k.split}k")
     return " ".join(words)
 
 
@@ -168,7 +173,7 @@ def run_bench(
                 row = _timed(entry, device, ceilings, against)
             except LaunchFailedError as error:
                 # The driver refuses all further work of a process after a fault on the device.
-                lost = f"an earlier kernel's launch failed ({entry.plan.name})"
+                lost = f"an earlier kernel's launch failed ({entry.program.name})"
                 row = replace(_row(entry), message=str(error), exit_code=error.exit_code)
             except CodegenError as error:
                 row = replace(_row(entry), message=str(error), exit_code=error.exit_code)
@@ -196,7 +201,7 @@ def _row(entry: Entry) -> Row:
         steps = ",".join(map(str, spec.epilogue))
         notes.append(f"the kernel adds {steps}; cuBLAS computes the plain product")
     return replace(
-        _blank(spec, plan.name, entry.where),
+        _blank(spec, entry.program.name, entry.where),
         choice=_choice(plan),
         built_for=entry.built_for,
         unit=unit_of(plan),
@@ -209,16 +214,18 @@ def _timed(entry: Entry, device: BenchDevice, ceilings: Ceilings, against: str) 
     row = _row(entry)
     if entry.spilled:
         row = replace(row, notes=(*row.notes, f"{entry.spilled} bytes spilled"))
-    problem = bind(entry.plan, beta=BETA)
+    problem = bind(entry.program, beta=BETA)
     work = work_of(problem)
     row = replace(row, work=work)
     set_bytes = sum(m.elements * m.dtype.bytes for m in problem.matrices)
-    if set_bytes > device.free_bytes:
+    shared_bytes = entry.program.workspace.bytes.evaluate(problem.sizes)
+    free = device.free_bytes - shared_bytes
+    if set_bytes > free:
         raise EnvironmentLackError(
-            f"{entry.plan.name} needs {set_bytes / 1e9:.1f} GB of GPU memory;"
+            f"{entry.program.name} needs {(set_bytes + shared_bytes) / 1e9:.1f} GB of GPU memory;"
             f" {device.free_bytes / 1e9:.1f} GB are free"
         )
-    sets = sets_for(set_bytes, device.free_bytes)
+    sets = sets_for(set_bytes, free)
     launches = launches_for(sets, ceilings.roof_us(work, row.unit))
     loaded = device.load(entry, problem, sets, against)
     fault = loaded.check()

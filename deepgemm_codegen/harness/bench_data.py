@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepgemm_codegen.harness.bench_stats import Unit
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = [
     "CUBLAS",
@@ -54,20 +54,25 @@ class Entry:
     """One kernel to be timed.
 
     Attributes:
-        plan: the kernel.
-        cubin: its machine code.
+        program: its kernels, launched one after the other and timed as one.
+        cubin: their machine code.
         built_for: the architecture of the cubin.
         where: the kernel file's place, or empty.
-        registers: registers a thread.
-        spilled: bytes spilled.
+        registers: registers a thread of the kernel that multiplies.
+        spilled: bytes spilled by all of them.
     """
 
-    plan: KernelPlan
+    program: Program
     cubin: bytes
     built_for: str
     where: str = ""
     registers: int = 0
     spilled: int = 0
+
+    @property
+    def plan(self) -> KernelPlan:
+        """The kernel that multiplies."""
+        return self.program.product
 
 
 @dataclass(frozen=True, slots=True)

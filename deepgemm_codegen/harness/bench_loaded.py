@@ -84,6 +84,7 @@ class LoadedKernel:
             matrix.name: self._random(matrix, bench.seed + number)
             for number, matrix in enumerate(problem.matrices)
         }
+        self._workspaces: list[Any] = []  # they live as long as what launches into them
         self._sample = pick_sample(problem, bench.seed)
         self.kernel = self.side(entry)
 
@@ -105,19 +106,38 @@ class LoadedKernel:
 
         Sweeps call it for more kernels than the one that was loaded, with the same operands.
         """
-        plan, problem = entry.plan, replace(self._problem, plan=entry.plan)
-        function = self._bench.function(entry.cubin, plan.name, plan.body.shared_bytes)
-        grid = (plan.blocks.evaluate({**problem.sizes, "sms": self._bench.machine.sms}), 1, 1)
-        block, shared = (plan.body.threads, 1, 1), plan.body.shared_bytes
-        arguments = [
-            launch_arguments(problem, {name: s.at(i) for name, s in self._operands.items()})
-            for i in range(self._sets)
-        ]
+        problem, operands = replace(self._problem, program=entry.program), self._operands
+        workspace = self._workspace(problem)
+        launches = []
+        for kernel in entry.program.kernels:
+            body = kernel.body
+            function = self._bench.function(entry.cubin, kernel.name, body.shared_bytes)
+            grid = (problem.blocks_of(kernel, self._bench.machine.sms), 1, 1)
+            arguments = [
+                launch_arguments(
+                    problem, kernel, {**workspace, **{n: s.at(i) for n, s in operands.items()}}
+                )
+                for i in range(self._sets)
+            ]
+            launches.append((function, grid, (body.threads, 1, 1), arguments, body.shared_bytes))
 
         def launch(index: int) -> None:
-            function(grid, block, arguments[index], shared_mem=shared)
+            for function, grid, block, arguments, shared in launches:
+                function(grid, block, arguments[index], shared_mem=shared)
 
         return launch
+
+    def _workspace(self, problem: Problem) -> dict[str, int]:
+        """Addresses of the workspace's regions: one workspace, as the launches do not overlap."""
+        workspace = problem.program.workspace
+        if not workspace.regions:
+            return {}
+        size = workspace.bytes.evaluate(problem.sizes)
+        store = self._cupy.empty(size + ALIGN, np.uint8)
+        store[...] = 0xFF
+        self._workspaces.append(store)
+        start = -(-int(store.data.ptr) // ALIGN) * ALIGN
+        return {r.name: start + r.offset.evaluate(problem.sizes) for r in workspace.regions}
 
     def check(self) -> str:
         """See `Loaded`."""

@@ -1,8 +1,9 @@
 """Which thread blocks to run, and which part of D each computes.
 
-A problem too big to run whole is judged by some of its blocks: the corners, the edges, the seam
-of the last raster group, and a few of the interior, drawn by seed. `plan.Grid.tile_of` is the one
-place that says which block computes which tile.
+A problem too big to run whole is judged by some of its tiles: the corners, the edges, the seam
+of the last raster group, and a few of the interior, drawn by seed. A tile goes by the number of
+the block that computes it where one block does; `plan.Grid.tile_of` is the one place that says
+which. Where several blocks, or kernels, have a part in a tile, `blocks_for` names them all.
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ from deepgemm_codegen.harness.problem import Region
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.problem import Problem
+    from deepgemm_codegen.plan import KernelPlan
 
 __all__ = [
     "block_of",
+    "blocks_for",
     "choose_blocks",
     "describe_tile",
     "region_of",
     "regions_of",
     "tile_of",
     "tiles_along",
+    "written_by",
 ]
 
 
-def tiles_along(problem: Problem) -> tuple[int, int]:
-    """Tiles along the plan's m and n at the problem's sizes."""
+def tiles_along(problem: Problem, kernel: KernelPlan | None = None) -> tuple[int, int]:
+    """Tiles along the plan's m and n at the problem's sizes; of another kernel than the product."""
     sizes = {"M": problem.m, "N": problem.n}
-    plan = problem.plan
+    plan = kernel or problem.plan
     tiles_m = -(-sizes[plan.m.name] // plan.m.tile)
     tiles_n = -(-sizes[plan.n.name] // plan.n.tile)
     return tiles_m, tiles_n
@@ -64,12 +68,16 @@ def block_of(problem: Problem, batch: int, tile_m: int, tile_n: int) -> int:
 
 
 def region_of(problem: Problem, block: int) -> Region:
-    """The part of the caller's D that a block writes."""
-    plan = problem.plan
-    batch, tile_m, tile_n = tile_of(problem, block)
-    rows = (tile_m * plan.m.tile, (tile_m + 1) * plan.m.tile)
-    columns = (tile_n * plan.n.tile, (tile_n + 1) * plan.n.tile)
-    if plan.transposed:
+    """The part of the caller's D that is a tile."""
+    return _tile_region(problem, problem.plan, tile_of(problem, block))
+
+
+def _tile_region(problem: Problem, kernel: KernelPlan, tile: tuple[int, int, int]) -> Region:
+    """The part of the caller's D that is (batch, tile row, tile column) of a kernel."""
+    batch, tile_m, tile_n = tile
+    rows = (tile_m * kernel.m.tile, (tile_m + 1) * kernel.m.tile)
+    columns = (tile_n * kernel.n.tile, (tile_n + 1) * kernel.n.tile)
+    if kernel.transposed:
         rows, columns = columns, rows
     first_row, last_row = (min(row, problem.m) for row in rows)
     first_column, last_column = (min(column, problem.n) for column in columns)
@@ -77,10 +85,54 @@ def region_of(problem: Problem, block: int) -> Region:
 
 
 def regions_of(problem: Problem, blocks: tuple[int, ...] | None) -> tuple[Region, ...]:
-    """What some blocks write; all of D for None."""
+    """Some tiles of D; all of D for None."""
     if blocks is None:
         return problem.whole
     return tuple(region_of(problem, block) for block in blocks)
+
+
+def blocks_for(
+    problem: Problem, kernel: KernelPlan, tiles: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """The blocks of one of the program's kernels that have a part in some tiles, ascending.
+
+    None stands for all, of the tiles and of the blocks.
+    """
+    if tiles is None:
+        return None
+    if kernel.multiplies:
+        each, parts = problem.grid // problem.spec.batch, kernel.k.split
+        return tuple(
+            sorted(
+                (batch * parts + part) * each + tile
+                for batch, tile in (divmod(tile, each) for tile in tiles)
+                for part in range(parts)
+            )
+        )
+    found: set[int] = set()
+    along = tiles_along(problem, kernel)
+    for region in regions_of(problem, tiles):
+        rows, columns = (region.row, region.row_end), (region.column, region.column_end)
+        if kernel.transposed:
+            rows, columns = columns, rows
+        found.update(
+            kernel.schedule.block_of(region.batch, row, column, *along)
+            for row in range(rows[0] // kernel.m.tile, -(-rows[1] // kernel.m.tile))
+            for column in range(columns[0] // kernel.n.tile, -(-columns[1] // kernel.n.tile))
+        )
+    return tuple(sorted(found))
+
+
+def written_by(problem: Problem, tiles: tuple[int, ...]) -> tuple[Region, ...]:
+    """What of D is written when some tiles are computed: they, or a little more around them."""
+    last = problem.program.kernels[-1]
+    if last.multiplies:
+        return regions_of(problem, tiles)
+    along = tiles_along(problem, last)
+    return tuple(
+        _tile_region(problem, last, last.schedule.tile_of(block, *along))
+        for block in blocks_for(problem, last, tiles) or ()
+    )
 
 
 def describe_tile(problem: Problem, batch: int, row: int, column: int) -> str:

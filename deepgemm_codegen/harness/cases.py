@@ -20,9 +20,10 @@ from deepgemm_codegen.harness.inputs import (
     exact_limit,
 )
 from deepgemm_codegen.harness.problem import Problem, bind
+from deepgemm_codegen.plan import Reduce, as_program
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = ["Case", "cases_of", "inputs_for"]
 
@@ -104,61 +105,63 @@ class _Sizes:
     k: int | None = None
     padding: int = 0
 
-    def bind(self, plan: KernelPlan, alpha: float, beta: float) -> Problem:
+    def bind(self, program: Program, alpha: float, beta: float) -> Problem:
         return bind(
-            plan,
+            program,
             m=self.m,
             n=self.n,
             k=self.k,
             alpha=alpha,
             beta=beta,
             padding=self.padding,
-            scalars=_scalars(plan),
+            scalars=_scalars(program),
         )
 
 
-def _scalars(plan: KernelPlan) -> dict[str, float]:
+def _scalars(program: Program) -> dict[str, float]:
     """Numbers for the steps that take some: each another, none a power of two."""
-    names = [parameter.name for parameter in plan.parameters if parameter.role == "scalar"]
+    names = [parameter.name for parameter in program.parameters if parameter.role == "scalar"]
     return {name: 0.7 + 0.4 * index for index, name in enumerate(names)}
 
 
-def cases_of(plan: KernelPlan, seed: int) -> tuple[Case, ...]:
-    """Every launch that judges a kernel, the most telling first."""
-    found = _full_size(plan, seed)
-    if plan.spec.m.dynamic or plan.spec.n.dynamic or plan.spec.k.dynamic:
-        found += _other_sizes(plan, seed)
+def cases_of(plan: Program | KernelPlan, seed: int) -> tuple[Case, ...]:
+    """Every launch that judges a program, or a kernel that is one, the most telling first."""
+    program = as_program(plan)
+    spec = program.spec
+    found = _full_size(program, seed)
+    if spec.m.dynamic or spec.n.dynamic or spec.k.dynamic:
+        found += _other_sizes(program, seed)
     return tuple(found)
 
 
-def _full_size(plan: KernelPlan, seed: int) -> list[Case]:
-    has_c = plan.output.c_dtype is not None
+def _full_size(program: Program, seed: int) -> list[Case]:
+    spec, plan = program.spec, program.product
+    has_c = spec.dtype_c is not None
     sizes = _Sizes()
 
     # Whole numbers, alpha 1, beta 0 and C full of NaN: bit-equal, and C is not read.
-    plain = sizes.bind(plan, 1.0, 0.0)
+    plain = sizes.bind(program, 1.0, 0.0)
     integers = inputs_for(plain, "exact", "integers", seed)
     found = [Case("exact", plain, _with(integers, c=Constant(NAN)), exact=True, share=1.0)]
 
     # Normal values and scalars that are no powers of two; small sums where an activation bends.
-    bends = any(step.definition.turns for step in plan.epilogue)
-    scaled = sizes.bind(plan, 1.7 * max(plain.k, 1) ** -0.5 if bends else 0.7, -1.3)
+    bends = any(step.definition.turns for step in spec.epilogue)
+    scaled = sizes.bind(program, 1.7 * max(plain.k, 1) ** -0.5 if bends else 0.7, -1.3)
     normal = inputs_for(scaled, "random", "normal", seed + 1)
     found.append(Case("random", scaled, normal, exact=False, share=0.5, repeat=True))
 
     if has_c:
-        both = sizes.bind(plan, -2.0, 0.5)
-        same = (
-            plan.output.c_dtype == plan.output.dtype
-            and both.matrix("c").leading == both.matrix("d").leading
-        )
+        both = sizes.bind(program, -2.0, 0.5)
+        same = spec.dtype_c == spec.dtype_d and both.matrix("c").leading == both.matrix("d").leading
         found.append(Case("exact", both, integers, exact=True, share=0.25, in_place=same))
     # alpha 0 reads neither A nor B, beta 0 not C: null pointers where they are not read.
     nothing = _with(integers, a=Constant(NAN), b=Constant(NAN))
     if has_c:
-        found.append(Case("hostile", sizes.bind(plan, 0.0, 0.5), nothing, exact=True, share=0.25))
+        found.append(
+            Case("hostile", sizes.bind(program, 0.0, 0.5), nothing, exact=True, share=0.25)
+        )
     unread = _with(integers, a=None, b=None, c=None)
-    found.append(Case("hostile", sizes.bind(plan, 0.0, 0.0), unread, exact=True, share=0.25))
+    found.append(Case("hostile", sizes.bind(program, 0.0, 0.0), unread, exact=True, share=0.25))
     if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
         row = plain.m - 1
         poisoned = _with(integers, a=OneNan(integers.values["a"], row), c=Constant(NAN))
@@ -166,13 +169,14 @@ def _full_size(plan: KernelPlan, seed: int) -> list[Case]:
     return found
 
 
-def _other_sizes(plan: KernelPlan, seed: int) -> list[Case]:
+def _other_sizes(program: Program, seed: int) -> list[Case]:
     """Launches below the planned size; a fixed dimension stays what it is."""
-    body, spec = plan.body, plan.spec
+    plan, spec = program.product, program.spec
     tile_m, tile_n = plan.m.tile, plan.n.tile
     if plan.transposed:
         tile_m, tile_n = tile_n, tile_m
-    tile_k = body.tile_k
+    tile_k = plan.k.tile
+    stages = 2 if isinstance(plan.body, Reduce) else plan.body.stages
 
     def sizes(m: int, n: int, k: int, padding: int = 0) -> _Sizes:
         return _Sizes(
@@ -184,24 +188,24 @@ def _other_sizes(plan: KernelPlan, seed: int) -> list[Case]:
 
     wanted = [
         sizes(1, 1, 1),
-        sizes(tile_m + 1, 2 * tile_n - 1, tile_k * body.stages + 3, padding=3),
-        sizes(tile_m - 1, tile_n + 3, tile_k * (body.stages + 1) - 1, padding=1),
+        sizes(tile_m + 1, 2 * tile_n - 1, tile_k * stages + 3, padding=3),
+        sizes(tile_m - 1, tile_n + 3, tile_k * (stages + 1) - 1, padding=1),
         sizes(tile_m, tile_n, tile_k),
-        sizes(3, 5, max(tile_k * (body.stages - 1) - 7, 1)),
+        sizes(3, 5, max(tile_k * (stages - 1) - 7, 1)),
         sizes(2, 3, 0),
         sizes(0, tile_n, tile_k),
         sizes(tile_m, 0, tile_k),
     ]
     found = []
-    has_c = plan.output.c_dtype is not None
+    has_c = spec.dtype_c is not None
     for number, one in enumerate(dict.fromkeys(wanted)):
         beta = 0.5 if has_c and number % 2 else 0.0
-        problem = one.bind(plan, 1.0 if number % 3 else -0.5, beta)
+        problem = one.bind(program, 1.0 if number % 3 else -0.5, beta)
         inputs = inputs_for(problem, "exact", "integers", seed + 2 + number)
         if beta == 0.0:
             inputs = _with(inputs, c=Constant(NAN))
         found.append(Case("exact", problem, inputs, exact=True, share=0.25))
-    problem = wanted[1].bind(plan, 0.7, -1.3)
+    problem = wanted[1].bind(program, 0.7, -1.3)
     normal = inputs_for(problem, "random", "normal", seed + 1)
     found.append(Case("random", problem, normal, exact=False, share=0.25, repeat=True))
     return found

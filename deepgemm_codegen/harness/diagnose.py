@@ -113,7 +113,7 @@ def _wrong_products(
     rows, columns = region.shape
     if rows * columns * problem.k > _MOST_WORK:
         return
-    tile_k = problem.plan.body.tile_k
+    tile_k = problem.plan.k.tile
     a, b = oracle.slices(region)
     slices = -(-problem.k // tile_k)
     for s in range(slices):

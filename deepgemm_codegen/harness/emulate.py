@@ -1,4 +1,4 @@
-"""Running a plan's PTX on the emulator, whole or by some of its thread blocks."""
+"""Running a program's PTX on the emulator, whole or by the thread blocks of some tiles."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from deepgemm_codegen.emulator import (
     parse,
     run,
 )
-from deepgemm_codegen.harness.blocks import regions_of
+from deepgemm_codegen.harness.blocks import blocks_for, regions_of
 from deepgemm_codegen.harness.device import Outcome
 from deepgemm_codegen.harness.memory import HUGE, Paged, fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.oracle import prefix_sums
-from deepgemm_codegen.plan import Persistent
+from deepgemm_codegen.plan import Persistent, as_program
+from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Matrix, Problem
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
+    from deepgemm_codegen.signature import Parameter
 
 __all__ = ["EmulatorDevice"]
 
@@ -41,20 +43,25 @@ ADDRESS_STEP = 4096
 
 
 class EmulatorDevice:
-    """One kernel on the CPU.
+    """One program on the CPU.
 
     Args:
-        plan: the kernel's plan.
+        plan: the program's plan, or that of a kernel that is one.
         ptx: its PTX.
         arithmetic: the architecture whose tensor cores to imitate; empty for the plan's target.
         races: whether races and uninitialised reads in shared memory are looked for.
     """
 
     def __init__(
-        self, plan: KernelPlan, ptx: str, arithmetic: str = "", *, races: bool = True
+        self, plan: Program | KernelPlan, ptx: str, arithmetic: str = "", *, races: bool = True
     ) -> None:
-        self._arithmetic = arithmetic or plan.target
-        self._kernel = Kernel(parse(ptx), plan.name, arithmetic=self._arithmetic)
+        program = as_program(plan)
+        self._arithmetic = arithmetic or program.target
+        module = parse(ptx)
+        self._kernels = {
+            kernel.name: Kernel(module, kernel.name, arithmetic=self._arithmetic)
+            for kernel in program.kernels
+        }
         self._checks = Checks(races=races)
 
     @property
@@ -91,7 +98,6 @@ class EmulatorDevice:
         in_place: bool = False,
     ) -> Outcome:
         """See `Device`."""
-        plan = problem.plan
         target = problem.matrix("d")
         # zeros costs nothing until it is touched, which a D of gigabytes relies on
         d: np.ndarray[Any, np.dtype[Any]] = np.zeros(target.elements, bits_dtype(target.dtype))
@@ -103,27 +109,44 @@ class EmulatorDevice:
             fill_regions(problem.matrix("c"), inputs, regions_of(problem, blocks), d, np)
         if problem.grid == 0 or blocks == ():
             return Outcome(d, background)
-        d_buffer = _place(target, d, writable=True)
-        params = _params(problem, inputs, d_buffer, in_place=in_place)
+        memory = _Memory(problem, inputs, _place(target, d, writable=True), in_place=in_place)
         faults: list[str] = []
-        for grid, chosen in _launches(problem, blocks):
-            launch = Launch(
-                grid=(grid, 1, 1),
-                block=(plan.body.threads, 1, 1),
-                shared_bytes=plan.body.shared_bytes,
-                params=params,
-            )
-            some = None if chosen is None else [(block, 0, 0) for block in chosen]
-            most = MOST_FINDINGS - len(faults)
-            report = run(self._kernel, launch, some, self._checks, max_findings=most)
-            faults.extend(str(finding) for finding in report.findings)
+        for kernel in problem.program.kernels:
+            faults += self._run(problem, kernel, memory, blocks, MOST_FINDINGS - len(faults))
             if len(faults) == MOST_FINDINGS:
                 break
         return Outcome(d, background, tuple(faults), complete=len(faults) < MOST_FINDINGS)
 
+    def _run(
+        self,
+        problem: Problem,
+        kernel: KernelPlan,
+        memory: _Memory,
+        tiles: tuple[int, ...] | None,
+        most: int,
+    ) -> list[str]:
+        """Launches one kernel, or its blocks that have a part in some tiles; what was found."""
+        params = [memory.argument(kernel, parameter) for parameter in kernel.kernel_parameters]
+        prefix = f"{kernel.body.role}: " if len(self._kernels) > 1 else ""
+        faults: list[str] = []
+        for grid, chosen in _launches(problem, kernel, blocks_for(problem, kernel, tiles)):
+            launch = Launch(
+                grid=(grid, 1, 1),
+                block=(kernel.body.threads, 1, 1),
+                shared_bytes=kernel.body.shared_bytes,
+                params=params,
+            )
+            some = None if chosen is None else [(block, 0, 0) for block in chosen]
+            entry = self._kernels[kernel.name]
+            report = run(entry, launch, some, self._checks, max_findings=most - len(faults))
+            faults += [f"{prefix}{finding}" for finding in report.findings]
+            if len(faults) == most:
+                break
+        return faults
+
 
 def _launches(
-    problem: Problem, blocks: tuple[int, ...] | None
+    problem: Problem, kernel: KernelPlan, blocks: tuple[int, ...] | None
 ) -> list[tuple[int, tuple[int, ...] | None]]:
     """Grids to launch, and the blocks of each that run (None: all).
 
@@ -131,10 +154,10 @@ def _launches(
     the next must be judged. So a whole problem runs on two blocks (or clusters); of some of its
     tiles, the first and the last go to one block, by a grid that is one tile short.
     """
-    plan, grid = problem.plan, problem.grid
-    if not isinstance(plan.schedule, Persistent):
+    grid = problem.blocks_of(kernel)
+    if not isinstance(kernel.schedule, Persistent):
         return [(grid, blocks)]
-    cluster = plan.m.cluster * plan.n.cluster
+    cluster = kernel.m.cluster * kernel.n.cluster
     if blocks is None:
         return [(min(grid, 2 * cluster), None)]
     first, last = range(cluster), range(grid - cluster, grid)
@@ -145,51 +168,75 @@ def _launches(
     return [*both, (grid, rest)] if rest else [*both]
 
 
-def _params(
-    problem: Problem, inputs: Inputs, d_buffer: GlobalBuffer, *, in_place: bool
-) -> list[Any]:
-    """The kernel's arguments in order."""
-    params: list[Any] = []
-    for parameter in problem.plan.kernel_parameters:
+class _Memory:
+    """Buffers of one launch of a program: its kernels meet the same ones."""
+
+    def __init__(
+        self, problem: Problem, inputs: Inputs, d: GlobalBuffer, *, in_place: bool
+    ) -> None:
+        self._problem, self._inputs = problem, inputs
+        self._buffers: dict[str, GlobalBuffer] = {"d": d}
+        if in_place:
+            self._buffers["c"] = d
+
+    def argument(self, kernel: KernelPlan, parameter: Parameter) -> Any:
+        """What a kernel gets for a parameter; null for an operand that the inputs leave out."""
         if parameter.role == "map":
-            params.append(_tensor_map(problem, inputs, parameter.name, d_buffer))
-        elif not parameter.pointer:
-            params.append(problem.scalar(parameter))
-        elif parameter.written or (parameter.role == "c" and in_place):
-            params.append(d_buffer)
-        elif parameter.name not in inputs.values:
-            params.append(0)
-        else:
-            params.append(_operand(problem, inputs, parameter.name))
-    return params
+            return self._tensor_map(kernel, parameter.name)
+        if not parameter.pointer:
+            return self._problem.scalar(parameter)
+        name = parameter.name
+        if name not in self._buffers:
+            if parameter.role == "region":
+                self._buffers[name] = self._region(name)
+            elif name in self._inputs.values:
+                self._buffers[name] = _operand(self._problem, self._inputs, name)
+            else:
+                return 0
+        return self._buffers[name]
 
+    def _region(self, name: str) -> GlobalBuffer:
+        """A region of the workspace, full of NaN: nothing may be read that was not written.
 
-def _tensor_map(problem: Problem, inputs: Inputs, name: str, d_buffer: GlobalBuffer) -> TensorMap:
-    """A tensor map as the host would encode it.
+        As the emulator keeps its bounds, no region can reach into another.
+        """
+        region = self._problem.program.workspace.region(name)
+        count = self._problem.region_bytes(name) // region.dtype.bytes
+        # Where it is too big to fill, zeros cost nothing until they are touched.
+        bits = np.zeros(count, bits_dtype(region.dtype))
+        if count <= HUGE:
+            bits[...] = poison(region.dtype)
+        return GlobalBuffer(name, bits, writable=True, misalign=ALIGNMENT % ADDRESS_STEP)
 
-    It cannot describe a null pointer: an operand that may not be read is there, all poison.
-    """
-    described = next(m for m in problem.plan.tensor_maps if m.name == name)
-    matrix = problem.matrix(described.pointer)
-    if described.pointer == "d":
-        buffer = d_buffer
-    elif described.pointer in inputs.values:
-        buffer = _operand(problem, inputs, described.pointer)
-    else:
-        buffer = _place(matrix, _Poison(matrix.elements * matrix.dtype.bytes))
-    sizes = {**problem.sizes, **{f"ld{m.name}": m.leading for m in problem.matrices}}
-    return TensorMap(
-        buffer=buffer,
-        element_bytes=matrix.dtype.bytes,
-        # A dimension of zero is no map; such a kernel copies nothing, so one serves.
-        sizes=(
-            max(described.inner.evaluate(sizes), 1),
-            max(described.outer.evaluate(sizes), 1),
-        ),
-        strides_bytes=(described.stride.evaluate(sizes) * matrix.dtype.bytes,),
-        box=(described.box_inner, described.box_outer),
-        swizzle_bytes=described.swizzle_bytes,
-    )
+    def _tensor_map(self, kernel: KernelPlan, name: str) -> TensorMap:
+        """A tensor map as the host would encode it.
+
+        It cannot describe a null pointer: an operand that may not be read is there, all poison.
+        """
+        problem = self._problem
+        described = next(m for m in kernel.tensor_maps if m.name == name)
+        pointer = described.pointer
+        if pointer not in self._buffers:
+            matrix = problem.matrix(pointer)
+            if pointer in self._inputs.values:
+                buffer = _operand(problem, self._inputs, pointer)
+            else:
+                buffer = _place(matrix, _Poison(matrix.elements * matrix.dtype.bytes))
+            self._buffers[pointer] = buffer
+        size = described.dtype.bytes
+        sizes = {**problem.sizes, **{f"ld{m.name}": m.leading for m in problem.matrices}}
+        return TensorMap(
+            buffer=self._buffers[pointer],
+            element_bytes=size,
+            # A dimension of zero is no map; such a kernel copies nothing, so one serves.
+            sizes=(
+                max(described.inner.evaluate(sizes), 1),
+                max(described.outer.evaluate(sizes), 1),
+            ),
+            strides_bytes=(described.stride.evaluate(sizes) * size,),
+            box=(described.box_inner, described.box_outer),
+            swizzle_bytes=described.swizzle_bytes,
+        )
 
 
 class _Poison:

@@ -1,4 +1,4 @@
-"""Running a kernel on a GPU through cupy, and the oracle there too.
+"""Running a program on a GPU through cupy, and the oracle there too.
 
 cupy loads cubins and holds memory; it compiles nothing of ours. Every buffer lies between guard
 bands of poison, its base aligned as promised and no better. Launches go to the caller's current
@@ -16,18 +16,21 @@ from deepgemm_codegen.harness.device import LaunchFailedError, Outcome
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
+from deepgemm_codegen.harness.problem import Matrix
 from deepgemm_codegen.harness.tensor_map import encode_tensor_map
+from deepgemm_codegen.plan import as_program
 from deepgemm_codegen.toolchain import explain_mismatch
+from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
-    from deepgemm_codegen.harness.problem import Matrix, Problem
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.harness.problem import Problem
+    from deepgemm_codegen.plan import KernelPlan, Program
 
-__all__ = ["GpuDevice", "find_gpu"]
+__all__ = ["GpuDevice", "find_gpu", "launch_arguments", "region_matrices"]
 
 GUARD_BYTES = 1 << 20
 """Poison on either side of a buffer."""
@@ -103,11 +106,21 @@ class _Buffer:
         return ""
 
 
+def _function(cupy: Any, module: Any, name: str, shared_bytes: int) -> Any:
+    """A kernel of a module that may use its shared memory."""
+    function = module.get_function(name)
+    if shared_bytes > STATIC_LIMIT:
+        driver = cupy.cuda.driver
+        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        driver.funcSetAttribute(function.ptr, attribute, shared_bytes)
+    return function
+
+
 class GpuDevice:
-    """One kernel on the current GPU.
+    """One program on the current GPU.
 
     Args:
-        plan: the kernel's plan.
+        plan: the program's plan, or that of a kernel that is one.
         cubin: its machine code.
         built_for: the architecture that the cubin was built for, such as ``sm_90``.
 
@@ -115,29 +128,27 @@ class GpuDevice:
         EnvironmentLackError: no GPU, or one that cannot run the cubin or hold its shared memory.
     """
 
-    def __init__(self, plan: KernelPlan, cubin: bytes, built_for: str) -> None:
+    def __init__(self, plan: Program | KernelPlan, cubin: bytes, built_for: str) -> None:
+        program = as_program(plan)
         self._cupy = cupy = find_gpu()
         device = cupy.cuda.Device()
         self._arch = f"sm_{device.compute_capability}"
         mismatch = explain_mismatch(built_for, self._arch, ptx=False)
         if mismatch is not None:
-            raise EnvironmentLackError(f"{plan.name}: {mismatch}")
+            raise EnvironmentLackError(f"{program.name}: {mismatch}")
         limit = device.attributes["MaxSharedMemoryPerBlockOptin"]
-        if plan.body.shared_bytes > limit:
-            raise EnvironmentLackError(
-                f"{plan.name} needs {plan.body.shared_bytes} bytes of shared memory a block; "
-                f"this {self._arch} has {limit}"
-            )
+        for kernel in program.kernels:
+            if kernel.body.shared_bytes > limit:
+                raise EnvironmentLackError(
+                    f"{kernel.name} needs {kernel.body.shared_bytes} bytes of shared memory a"
+                    f" block; this {self._arch} has {limit}"
+                )
         module = cupy.cuda.function.Module()
         module.load(cubin)
-        self._function = module.get_function(plan.name)
-        if plan.body.shared_bytes > STATIC_LIMIT:
-            driver = cupy.cuda.driver
-            driver.funcSetAttribute(
-                self._function.ptr,
-                driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                plan.body.shared_bytes,
-            )
+        self._functions = {
+            kernel.name: _function(cupy, module, kernel.name, kernel.body.shared_bytes)
+            for kernel in program.kernels
+        }
         properties = cupy.cuda.runtime.getDeviceProperties(device.id)
         self._sms = int(device.attributes["MultiProcessorCount"])
         self._name = properties["name"].decode()
@@ -181,7 +192,9 @@ class GpuDevice:
             raise LaunchFailedError("a GPU runs whole grids")
         self._check_memory(problem)
         # A tensor map cannot describe a null pointer: what it stands for is there, all poison.
-        needed = {"d", *inputs.values, *(m.pointer for m in problem.plan.tensor_maps)}
+        kernels = problem.program.kernels
+        mapped = (tensor_map.pointer for kernel in kernels for tensor_map in kernel.tensor_maps)
+        needed = {"d", *inputs.values, *mapped}
         buffers = {
             matrix.name: _Buffer(self._cupy, matrix)
             for matrix in problem.matrices
@@ -193,17 +206,20 @@ class GpuDevice:
             source = "c" if in_place and name == "d" else name
             if source in inputs.values:
                 fill(problem.matrix(source), inputs, buffer.bits, self._cupy)
+        # Each region of the workspace lies alone, between guard bands, full of NaN.
+        buffers |= {m.name: _Buffer(self._cupy, m) for m in region_matrices(problem)}
         if problem.grid:
             addresses = {name: buffer.pointer for name, buffer in buffers.items()}
-            self._start(problem, launch_arguments(problem, addresses))
+            for kernel in kernels:
+                self._start(problem, kernel, launch_arguments(problem, kernel, addresses))
         damage = tuple(text for text in (b.damage() for b in buffers.values()) if text)
         return Outcome(buffers["d"].bits, poison(problem.matrix("d").dtype), damage)
 
-    def _start(self, problem: Problem, arguments: tuple[Any, ...]) -> None:
-        body = problem.plan.body
-        grid = problem.plan.blocks.evaluate({**problem.sizes, "sms": self._sms})
+    def _start(self, problem: Problem, kernel: KernelPlan, arguments: tuple[Any, ...]) -> None:
+        body = kernel.body
+        grid = problem.blocks_of(kernel, self._sms)
         try:
-            self._function(
+            self._functions[kernel.name](
                 (grid, 1, 1), (body.threads, 1, 1), arguments, shared_mem=body.shared_bytes
             )
             self._cupy.cuda.get_current_stream().synchronize()
@@ -211,7 +227,8 @@ class GpuDevice:
             raise LaunchFailedError(f"the launch failed: {error}") from error
 
     def _check_memory(self, problem: Problem) -> None:
-        needed = sum(m.elements * m.dtype.bytes + 3 * GUARD_BYTES for m in problem.matrices)
+        matrices = (*problem.matrices, *region_matrices(problem))
+        needed = sum(m.elements * m.dtype.bytes + 3 * GUARD_BYTES for m in matrices)
         pool = self._cupy.get_default_memory_pool()
         free = self._cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
         if needed > free:
@@ -220,18 +237,38 @@ class GpuDevice:
             )
 
 
-def launch_arguments(problem: Problem, addresses: Mapping[str, int]) -> tuple[Any, ...]:
-    """The kernel's arguments as numpy scalars, which cupy passes by their size.
+def region_matrices(problem: Problem) -> tuple[Matrix, ...]:
+    """The regions of the workspace as vectors, by name."""
+    return tuple(
+        Matrix(
+            name=region.name,
+            dtype=region.dtype,
+            batch=1,
+            rows=1,
+            columns=(count := problem.region_bytes(region.name) // region.dtype.bytes),
+            leading=max(count, 1),
+            align=ALIGNMENT,
+        )
+        for region in problem.program.workspace.regions
+    )
+
+
+def launch_arguments(
+    problem: Problem, kernel: KernelPlan, addresses: Mapping[str, int]
+) -> tuple[Any, ...]:
+    """A kernel's arguments as numpy scalars, which cupy passes by their size.
 
     Args:
-        problem: the kernel with its sizes.
-        addresses: device address of each matrix by name; one that is missing becomes null.
+        problem: the program with its sizes.
+        kernel: one of its kernels.
+        addresses: device address of each matrix and region by name; one that is missing becomes
+            null.
     """
     kinds = {"alpha": "f4", "beta": "f4", "scalar": "f4", "dim": "i4", "stride": "i8"}
-    maps = {description.name: description for description in problem.plan.tensor_maps}
+    maps = {description.name: description for description in kernel.tensor_maps}
     strides = {f"ld{m.name}": m.leading for m in problem.matrices}
     found: list[Any] = []
-    for parameter in problem.plan.kernel_parameters:
+    for parameter in kernel.kernel_parameters:
         if parameter.pointer:
             found.append(np.uint64(addresses.get(parameter.name, 0)))
         elif parameter.role == "map":

@@ -145,7 +145,14 @@ class Oracle:
         if self.problem.k == 0:
             return Expected.around(zeros, zeros)
         a, b = self.slices(region)
-        return self.prefix_sums(a, b, self.model, self.xp)
+        parts = self.problem.parts_of_k
+        if self.model is None or len(parts) == 1:
+            return self.prefix_sums(a, b, self.model, self.xp)
+        sums = [
+            self.prefix_sums(a[:, start:end], b[start:end], self.model, self.xp)
+            for start, end in parts
+        ]
+        return _added(sums, self.xp)
 
     @quiet()
     def expected(self, region: Region, product: Expected | None = None) -> Expected:
@@ -201,6 +208,22 @@ class Oracle:
         along = columns if operand.access == "column" else rows
         zero = self.xp.zeros_like(along)
         return self.operand(name, zero, zero, along)
+
+
+def _added(sums: list[Expected], xp: Any) -> Expected:
+    """Sums of parts of k added in fp32, in whatever order.
+
+    Each addition rounds a sum of some of them, which no order makes larger than all magnitudes
+    together, errors included.
+    """
+    total = error = size = xp.zeros_like(sums[0].value)
+    for part in sums:
+        total = total + part.value
+        error = error + part.error
+        size = size + xp.abs(part.value)
+    additions = len(sums) - 1
+    growth = math.exp(additions * ROUND)
+    return Expected.around(total, growth * (error + additions * ROUND * (size + error)))
 
 
 def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:

@@ -1,4 +1,4 @@
-"""One product to run: a plan with its sizes, strides and scalars bound to numbers.
+"""One product to run: a program with its sizes, strides and scalars bound to numbers.
 
 Everything here is in the caller's terms: A is m x k, B is k x n, C and D are m x n, whatever the
 plan swapped. `Matrix` knows where an element lies in its buffer; nothing else computes offsets.
@@ -7,16 +7,18 @@ plan swapped. `Matrix` knows where an element lies in its buffer; nothing else c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.numbers import MAX_DIMENSION
+from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
     from deepgemm_codegen.signature import Parameter
     from deepgemm_codegen.spec import Dim, GemmSpec
 
@@ -117,10 +119,10 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A plan's kernel with every run-time value bound.
+    """A program with every run-time value bound.
 
     Attributes:
-        plan: the kernel.
+        program: the kernels.
         m, n, k: the caller's sizes; up to the planned size where dynamic, equal to it where not.
         alpha, beta: the scalars (beta is not passed where the plan has no C).
         matrices: A, B, C where there is one, D, then what the epilogue's steps read, by parameter
@@ -128,7 +130,7 @@ class Problem:
         scalars: the numbers that steps take, by parameter name.
     """
 
-    plan: KernelPlan
+    program: Program
     m: int
     n: int
     k: int
@@ -136,6 +138,11 @@ class Problem:
     beta: float
     matrices: tuple[Matrix, ...]
     scalars: dict[str, float]
+
+    @property
+    def plan(self) -> KernelPlan:
+        """The kernel that multiplies: its tiles are what is judged."""
+        return self.program.product
 
     @property
     def spec(self) -> GemmSpec:
@@ -149,8 +156,18 @@ class Problem:
 
     @property
     def grid(self) -> int:
-        """Thread blocks where each computes one tile; zero launches nothing."""
-        return self.plan.blocks.evaluate({**self.sizes, "sms": MAX_DIMENSION})
+        """Tiles of D, in whole clusters; zero launches nothing."""
+        return self.blocks_of(self.plan) // self.plan.k.split
+
+    def blocks_of(self, kernel: KernelPlan, sms: int = MAX_DIMENSION) -> int:
+        """Thread blocks of a kernel's grid.
+
+        Args:
+            kernel: one of the program's.
+            sms: multiprocessors, which limit a persistent grid; without it each of its blocks
+                computes one tile.
+        """
+        return kernel.blocks.evaluate({**self.sizes, "sms": sms})
 
     @property
     def whole(self) -> tuple[Region, ...]:
@@ -172,6 +189,21 @@ class Problem:
             return self.scalars[parameter.name]
         return self.matrix(parameter.name[2:]).leading
 
+    @property
+    def parts_of_k(self) -> tuple[tuple[int, int], ...]:
+        """(start, end) of what is summed apart: all of k, or the parts that split-K cuts."""
+        extent = self.plan.k
+        if extent.split == 1 or not self.k:
+            return ((0, self.k),)
+        each, more = divmod(-(-self.k // extent.tile), extent.split)
+        first = [part * each + min(part, more) for part in range(extent.split + 1)]
+        ends = [min(slices * extent.tile, self.k) for slices in first]
+        return tuple((a, b) for a, b in pairwise(ends) if a < b)
+
+    def region_bytes(self, name: str) -> int:
+        """Bytes of a region of the workspace."""
+        return self.program.workspace.region(name).bytes.evaluate(self.sizes)
+
     def __str__(self) -> str:
         """Sizes and scalars in one line, as a verdict quotes them."""
         beta = f" beta={self.beta:g}" if self.spec.dtype_c is not None else ""
@@ -192,7 +224,7 @@ def _bound(name: str, dim: Dim, given: int | None) -> int:
 
 
 def bind(
-    plan: KernelPlan,
+    plan: Program | KernelPlan,
     *,
     m: int | None = None,
     n: int | None = None,
@@ -202,7 +234,7 @@ def bind(
     padding: int = 0,
     scalars: Mapping[str, float] | None = None,
 ) -> Problem:
-    """A problem for a plan: sizes of its dynamic dimensions, scalars, strides.
+    """A problem for a program or a lone kernel: sizes of dynamic dimensions, scalars, strides.
 
     A size that is None is the planned one. The scalars are rounded to fp32, as the kernel gets
     them; a step's is 1 unless ``scalars`` has it. ``padding`` elements are added to each row whose
@@ -213,7 +245,8 @@ def bind(
     """
     import numpy as np  # noqa: PLC0415  plans are printed without numpy
 
-    spec = plan.spec
+    program = as_program(plan)
+    spec = program.spec
     sizes = {
         "m": _bound("m", spec.m, m),
         "n": _bound("n", spec.n, n),
@@ -221,7 +254,7 @@ def bind(
     }
     roles = {"a": ("m", "k", spec.layout[0]), "b": ("k", "n", spec.layout[1])}
     found = []
-    for parameter in plan.parameters:
+    for parameter in program.parameters:
         if parameter.dtype is None:
             continue
         operand = parameter.operand
@@ -261,7 +294,7 @@ def bind(
     if spec.dtype_c is None:
         beta = 0.0
     return Problem(
-        plan,
+        program,
         **sizes,
         alpha=float(np.float32(alpha)),
         beta=float(np.float32(beta)),

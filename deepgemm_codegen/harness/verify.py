@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, region_of
+from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, regions_of, written_by
 from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.compare import Comparison, compare
 from deepgemm_codegen.harness.device import LaunchFailedError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.harness.device import Device, Outcome
     from deepgemm_codegen.harness.problem import Matrix, Problem
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = ["block_budget", "judge", "judge_case", "refuse_endless"]
 
@@ -57,12 +57,12 @@ MOST_WORK = 64 * BLOCK_WORK
 
 
 def refuse_endless(plan: KernelPlan) -> None:
-    """Refuses a plan whose single block is too much for the emulator.
+    """Refuses a plan whose single tile, which one block computes, is too much for the emulator.
 
     Raises:
         EnvironmentLackError: k is so long that one block passes `MOST_WORK`.
     """
-    slices = -(-plan.k.size // plan.body.tile_k)
+    slices = -(-plan.k.size // plan.k.tile)
     work = _block_work(plan, slices)
     if work > MOST_WORK:
         minutes = max(work // MOST_WORK, 2)
@@ -73,18 +73,18 @@ def refuse_endless(plan: KernelPlan) -> None:
 
 
 def _block_work(plan: KernelPlan, slices: int) -> int:
-    """Multiply-adds that one block costs, with what each slice costs whatever its size."""
+    """Multiply-adds that one tile costs, with what each slice costs whatever its size."""
     tile = plan.m.tile * plan.n.tile
-    return tile + slices * (SLICE_OVERHEAD + tile * plan.body.tile_k)
+    return tile * plan.k.split + slices * (SLICE_OVERHEAD + tile * plan.k.tile)
 
 
 def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
-    """Blocks of one case on the emulator: what the work of each affords, and at least one.
+    """Tiles of one case on the emulator: what the work of each affords, and at least one.
 
     The case with the whole share gets two at least: the first tile and the last, where tails meet.
     """
-    body, plan = problem.plan.body, problem.plan
-    slices = -(-problem.k // body.tile_k) if problem.alpha else 0
+    plan = problem.plan
+    slices = -(-problem.k // plan.k.tile) if problem.alpha else 0
     work = _block_work(plan, slices)
     count = int(min(BLOCK_WORK / work, MOST_BLOCKS) * share * effort)
     return max(count, 2 if share >= 1.0 else 1)
@@ -92,17 +92,17 @@ def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
 
 def judge(
     device: Device,
-    plan: KernelPlan,
+    plan: Program | KernelPlan,
     *,
     seed: int = 0,
     effort: float = 1.0,
     cases: Sequence[Case] | None = None,
 ) -> Verdict:
-    """Runs every case of a plan on a device.
+    """Runs every case of a program, or of a kernel that is one, on a device.
 
     Args:
         device: where.
-        plan: the kernel's plan.
+        plan: the program's or the kernel's.
         seed: of inputs and sampled blocks.
         effort: factor on the number of sampled blocks.
         cases: other cases than the plan's own.
@@ -142,7 +142,8 @@ def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None
     problem, xp = case.problem, device.xp
     model = None if case.exact else StepModel.of(device.arithmetic)
     outcome = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
-    ran = None if blocks is None else tuple(region_of(problem, block) for block in blocks)
+    ran = None if blocks is None else regions_of(problem, blocks)
+    written = None if blocks is None else written_by(problem, blocks)
     faults = list(outcome.faults)
     count = problem.grid if blocks is None else len(blocks)
     if not outcome.complete:
@@ -150,7 +151,7 @@ def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None
             case.check, passed=False, problem=str(problem), faults=tuple(faults), blocks=count
         )
     d = problem.matrix("d")
-    stray = stray_writes(d, outcome.d, ran, xp, outcome.background)
+    stray = stray_writes(d, outcome.d, written, xp, outcome.background)
     if stray:
         faults.append(f"D was written outside the tiles that ran: {_place(d, stray[0])}")
     oracle = Oracle(problem, case.inputs, xp, model, device.prefix_sums)

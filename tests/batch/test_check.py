@@ -9,7 +9,7 @@ from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.specfile import SpecEntry
 
-from .conftest import HEADER, LISTS, entry, fake_make, files, some
+from .conftest import HEADER, LISTS, entry, fake_make, files, program_of, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import Program
     from deepgemm_codegen.spec import GemmSpec
 
     from .conftest import Make
@@ -88,7 +88,7 @@ def test_orphans_stay_without_prune(tmp_path: Path, fake: Fake) -> None:
 def test_nothing_is_pruned_while_a_kernel_fails(tmp_path: Path, fake: Fake) -> None:
     """A batch that is not whole does not say what is superfluous."""
     generate(some(2), "out")
-    fake(lambda spec: [(fake_make(spec)[0][0], str(1 // 0))])
+    fake(lambda spec: (program_of(spec), str(1 // 0)))
     report = generate([entry(7)], "out", clean=True)
     assert len(report.named("orphan")) == 2
     assert len(files(tmp_path / "out")) == 2 + len(LISTS)
@@ -141,9 +141,9 @@ def test_no_diff_unless_asked_for(tmp_path: Path, fake: Fake) -> None:
 
 
 def test_a_failure_outranks_a_difference(fake: Fake) -> None:
-    def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
+    def make(spec: GemmSpec) -> tuple[Program, str]:
         if spec.m.size == 2:
-            return [(fake_make(spec)[0][0], str(1 // (spec.m.size - 2)))]
+            return program_of(spec), str(1 // (spec.m.size - 2))
         return fake_make(spec)
 
     fake(make)

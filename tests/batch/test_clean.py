@@ -13,7 +13,7 @@ from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
 from deepgemm_codegen.naming import kernel_name
 
-from .conftest import HEADER, LISTS, files, some
+from .conftest import HEADER, LISTS, files, program_of, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def test_a_manifest_cannot_reach_out_of_its_folder(tmp_path: Path, fake: Fake) -
 def test_a_failed_kernels_file_stays_ours(tmp_path: Path, fake: Fake) -> None:
     out = tmp_path / "out"
     generate(some(2), out)
-    fake(lambda _: [])
+    fake(lambda spec: (program_of(spec), str(1 // 0)))
     generate(some(1), out, clean=True)
     assert list(files(out)) == sorted([FIRST, SECOND, *LISTS])  # nothing was finished
 

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,7 +36,7 @@ def spec(**fields: Any) -> GemmSpec:
 
 def entry(target: str = "", **fields: Any) -> Entry:
     made = spec(**fields)
-    return Entry(made, (kernel_name(made),), target or made.arch)
+    return Entry(made, kernel_name(made), target or made.arch)
 
 
 def table(entries: list[Entry]) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def chosen(entries: list[Entry], *sizes: int, arch: int = 80) -> str:
     given = table(entries)
     m, n, k = sizes
     name = select(given, given["operations"][0]["operation"], m, n, k, arch)
-    return next((e.spec.label for e in entries if e.kernels[0] == name), "")
+    return next((e.spec.label for e in entries if e.name == name), "")
 
 
 def test_exact_sizes_before_dynamic_ones_and_the_smallest_maximum_first() -> None:
@@ -133,7 +134,7 @@ def _random_entries(source: random.Random) -> list[Entry]:
         fields = {name: source.choice(sizes) for name in "mnk"}
         fields["epilogue"] = source.choice(["", "relu", "bias,relu"])
         each = entry("sm_90a" if arch == "sm_90a" else arch[:5], arch=arch, **fields)
-        found[each.kernels[0]] = each
+        found[each.name] = each
     return list(found.values())
 
 
@@ -249,7 +250,7 @@ def test_a_launch_gets_the_arguments_that_its_kernel_has(
 ) -> None:
     each = entry(m="dynamic:64", k="dynamic:64", dtype_c="fp16", epilogue="bias,relu", layout="nt")
     (tmp_path / "dispatch.h").write_text(dispatch_texts([each])[0])
-    stubs = STUB.format(name=each.kernels[0])
+    stubs = STUB.format(name=each.name)
     if compiler[0] == "g++":
         stubs = f'extern "C" {stubs}'
     # The test's own declarations come after statements, which C89 would not have.
@@ -257,19 +258,47 @@ def test_a_launch_gets_the_arguments_that_its_kernel_has(
     assert subprocess.run([program], check=False).returncode == 0
 
 
+WORKSPACE = """\
+#include "dispatch.h"
+static void* seen;
+{stubs}
+int main(void)
+{{
+    int where = 0;
+    dgemm_arguments g;
+    const dgemm_kernel* kernel = dgemm_select(0, 5, 64, 64, 80);
+    memset(&g, 0, sizeof g);
+    g.m = 5; g.n = 64; g.k = 64; g.workspace = &where;
+    if (kernel == NULL || dgemm_workspace_bytes(kernel, 5, 64, 64) != 7005) return 1;
+    if (dgemm_launch(kernel, &g, NULL) != 0 || seen != &where) return 2;
+    return dgemm_workspace_bytes(NULL, 5, 64, 64) == 0 ? 0 : 3;
+}}
+"""
+
+WORKSPACE_STUBS = """\
+long long {name}_workspace_bytes(long long m) {{ return 7000 + m; }}
+int {name}_launch(const void* a, const void* b, void* d, float alpha, int m, void* workspace,
+                  void* stream)
+{{
+    (void)a; (void)b; (void)d; (void)alpha; (void)m; (void)stream;
+    seen = workspace;
+    return 0;
+}}
+"""
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_spec_of_several_kernels_has_no_launcher(compiler: list[str], tmp_path: Path) -> None:
-    made = spec()
-    several = Entry(made, (kernel_name(made), f"{kernel_name(made)}_reduce"), "sm_80")
-    header, text = dispatch_texts([several])
-    assert json.loads(text)["operations"][0]["kernels"][0]["kernels"] == list(several.kernels)
+def test_a_program_of_several_kernels_gets_its_workspace(
+    compiler: list[str], tmp_path: Path
+) -> None:
+    each = replace(entry(m="dynamic:64"), workspace=True)
+    header, text = dispatch_texts([each])
+    assert json.loads(text)["operations"][0]["kernels"][0]["workspace"] is True
     (tmp_path / "dispatch.h").write_text(header)
-    program = compiled(
-        tmp_path,
-        compiler,
-        '#include "dispatch.h"\nint main(void) { const dgemm_kernel* k = dgemm_select('
-        "DGEMM_FP16_NT, 64, 64, 64, 80); return k == NULL || k->launch != NULL; }\n",
-    )
+    stubs = WORKSPACE_STUBS.format(name=each.name)
+    if compiler[0] == "g++":
+        stubs = f'extern "C" {{ {stubs} }}'
+    program = compiled(tmp_path, compiler, WORKSPACE.format(stubs=stubs))
     assert subprocess.run([program], check=False).returncode == 0
 
 
@@ -281,13 +310,16 @@ def test_the_launchers_declarations_fit_the_kernels_sources() -> None:
         spec(layout_d="t", batch=3, lda=80, dtype_c="bf16", dtype_d="fp32"),
         spec(arch="sm_90a", m="dynamic", n=4096, k=4096),
         spec(n="dynamic", epilogue="scale,bias,residual,scale:row,gelu"),
+        spec(m="dynamic", k=4096, split_k=4, dtype_c="fp16"),
     ]
     for each in specs:
-        ((plan, source),) = make(each)
-        header = dispatch_texts([Entry(each, (plan.name,), plan.target)])[0]
+        program, source = make(each)
+        several = len(program.kernels) > 1
+        made = Entry(each, program.name, program.target, workspace=several)
+        header = dispatch_texts([made])[0]
         found = []
         for text in (source, header):
-            declared = re.search(rf"int {plan.name}_launch\((.*?)\)", text, re.DOTALL)
+            declared = re.search(rf"int {program.name}_launch\((.*?)\)", text, re.DOTALL)
             assert declared
             found.append([_plain(word) for word in declared[1].split(",")])
         assert found[0] == found[1]

@@ -24,12 +24,12 @@ from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.specfile import SpecEntry, read_all
 
-from .conftest import HEADER, LISTS, entry, fake_make, files, plan_of, some, with_reduce
+from .conftest import HEADER, LISTS, entry, fake_make, files, program_of, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import Program
 
     from .conftest import Make
 
@@ -47,7 +47,7 @@ def kernels(folder: dict[str, bytes]) -> list[str]:
 def failing(*lines: int, error: BaseException | None = None) -> Make:
     """A `make` that fails for the kernels of some lines."""
 
-    def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
+    def make(spec: GemmSpec) -> tuple[Program, str]:
         if spec.m.size in lines:
             raise error or InputError(f"no plan fits m = {spec.m}")
         return fake_make(spec)
@@ -231,9 +231,9 @@ def test_a_failing_kernel_keeps_its_old_file(tmp_path: Path, fake: Fake) -> None
 
 
 def test_the_gravest_failure_gives_the_exit_code(fake: Fake) -> None:
-    def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
+    def make(spec: GemmSpec) -> tuple[Program, str]:
         if spec.m.size == 2:
-            return [(plan_of(spec), str(1 // (spec.m.size - 2)))]
+            return program_of(spec), str(1 // (spec.m.size - 2))
         return failing(1)(spec)
 
     fake(make)
@@ -243,9 +243,9 @@ def test_the_gravest_failure_gives_the_exit_code(fake: Fake) -> None:
 
 
 def test_y06_undefined_template_name_writes_no_file(tmp_path: Path, fake: Fake) -> None:
-    def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
+    def make(spec: GemmSpec) -> tuple[Program, str]:
         strict = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)
-        return [(plan_of(spec), strict.from_string("TILE_K = {{ tile_k }}").render())]
+        return program_of(spec), strict.from_string("TILE_K = {{ tile_k }}").render()
 
     fake(make)
     report = generate(some(1), "out")
@@ -313,35 +313,11 @@ def test_a_folder_in_the_place_of_a_kernel(tmp_path: Path, fake: Fake) -> None:
     assert len(report.named("new")) == 1 + len(LISTS)
 
 
-def test_further_kernels_of_a_program(tmp_path: Path, fake: Fake) -> None:
-    fake(with_reduce)
-    assert len(generate(some(1), "out").named("new")) == 2 + len(LISTS)
-    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))
-    assert [kernel["name"][-7:] == "_reduce" for kernel in manifest["kernels"]] == [False, True]
-    assert generate(some(1), "out", check=True).exit_code == 0
-    fake(failing(1))
-    assert generate(some(1), "out", check=True).named("orphan") == []
-    fake(fake_make)
-    name = kernel_name(some(1)[0].spec)
-    assert generate(some(1), "out").named("orphan") == [f"{name}_reduce.cu"]
-
-
-def test_two_kernels_of_one_name_are_our_fault(fake: Fake) -> None:
-    fake(lambda spec: fake_make(spec) * 2)
-    assert generate(some(1), "out").exit_code == 70
-
-
-def test_a_program_of_no_kernels_is_our_fault(fake: Fake) -> None:
-    fake(lambda _: [])
-    report = generate(some(1), "out")
-    assert (report.exit_code, len(report.failures)) == (70, 1)
-
-
 @pytest.mark.parametrize("name", ["other", "", "../up"])
-def test_a_kernel_named_after_another_spec_is_our_fault(
+def test_a_program_named_after_another_spec_is_our_fault(
     name: str, tmp_path: Path, fake: Fake
 ) -> None:
-    fake(lambda spec: [(plan_of(spec), HEADER), (replace(plan_of(spec), name=name), HEADER)])
+    fake(lambda spec: (replace(program_of(spec), name=name), HEADER))
     report = generate(some(1), "out")
     assert report.exit_code == 70
     assert not (tmp_path / "out").exists()

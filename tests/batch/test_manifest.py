@@ -14,7 +14,7 @@ from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
 
-from .conftest import entry, fake_make, files, some, with_reduce
+from .conftest import entry, files, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ def test_manifest_ties_spec_source_and_launch(tmp_path: Path) -> None:
     generate([entry(7, label="z"), dynamic], "out")
     text = (tmp_path / "out" / MANIFEST).read_text(encoding="utf-8")
     manifest = json.loads(text)
-    assert (manifest["format"], manifest["generator"]) == ("1.1", "deepgemm_codegen 0.1.0")
+    assert (manifest["format"], manifest["generator"]) == ("1.2", "deepgemm_codegen 0.1.0")
     assert [kernel["name"][:2] for kernel in manifest["kernels"]] == ["d_", "z_"]
     for kernel in manifest["kernels"]:
         source = (tmp_path / "out" / kernel["file"]).read_bytes()
@@ -69,10 +69,18 @@ def test_a_damaged_manifest_of_ours_is_written_anew(
     assert path.read_text(encoding="utf-8") == good
 
 
-def test_half_a_program_is_not_in_the_manifest(tmp_path: Path, fake: Fake) -> None:
-    fake(lambda spec: with_reduce(spec) if spec.m.size == 1 else fake_make(spec))
-    (tmp_path / "out" / f"{kernel_name(some(1)[0].spec)}_reduce.cu").mkdir(parents=True)
-    report = generate(some(2), "out")
-    assert report.exit_code == 2
-    listed = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))["kernels"]
-    assert [kernel["name"][:6] for kernel in listed] == ["k00002"]
+def test_a_program_of_several_kernels_lists_its_launches_and_workspace(tmp_path: Path) -> None:
+    generate([entry(64, k="dynamic:4096", split_k=4, label="long")], "out")
+    (kernel,) = json.loads((tmp_path / "out" / MANIFEST).read_text(encoding="utf-8"))["kernels"]
+    assert "launch" not in kernel
+    assert [launch["kernel"] for launch in kernel["launches"]] == [
+        f"{kernel['name']}_product", f"{kernel['name']}_reduce",
+    ]  # fmt: skip
+    assert [launch["plan"]["body"] for launch in kernel["launches"]] == ["mma_sync", "reduce"]
+    assert [p["name"] for p in kernel["launches"][0]["kernel_parameters"]] == [
+        "a", "b", "partials", "alpha", "k", "lda",
+    ]  # fmt: skip
+    assert kernel["workspace"] == {
+        "bytes": "8192",
+        "regions": [{"name": "partials", "dtype": "fp32", "bytes": "8192", "offset": "0"}],
+    }

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.batch import Outcome, generate
 
-from .conftest import HEADER, LISTS, files, plan_of, some
+from .conftest import HEADER, LISTS, files, program_of, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import Program
     from deepgemm_codegen.spec import GemmSpec
 
     from .conftest import Make
@@ -32,12 +32,12 @@ def test_y20_ten_thousand_kernels_hold_few_sources(tmp_path: Path, fake: Fake) -
     living: weakref.WeakSet[_Text] = weakref.WeakSet()
     most = count = 0
 
-    def make(spec: GemmSpec) -> list[tuple[KernelPlan, str]]:
+    def make(spec: GemmSpec) -> tuple[Program, str]:
         nonlocal most
         source = _Text(f"{HEADER}// {spec}")
         living.add(source)
         most = max(most, len(living))
-        return [(plan_of(spec), source)]
+        return program_of(spec), source
 
     def progress(outcome: Outcome) -> None:
         nonlocal count
@@ -52,7 +52,7 @@ def test_y20_ten_thousand_kernels_hold_few_sources(tmp_path: Path, fake: Fake) -
 def test_y20_memory_is_that_of_the_records(tmp_path: Path, fake: Fake) -> None:
     """Sources of 200 kB: all of them would be 200 MB."""
     body = HEADER + "x" * 200_000
-    fake(lambda spec: [(plan_of(spec), f"{body}{spec.m}")])
+    fake(lambda spec: (program_of(spec), f"{body}{spec.m}"))
     entries = some(1000)
     tracemalloc.start()
     try:

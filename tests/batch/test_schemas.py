@@ -70,8 +70,8 @@ def test_what_is_left_fits(tmp_path: Path, fake: Fake) -> None:
 
 
 def test_several_kernels_of_a_spec_fit() -> None:
-    spec = entry(8).spec
-    assert wrong("dispatch", dispatch_texts([Entry(spec, ("a", "a_reduce"), "sm_80")])[1]) == []
+    made = Entry(entry(8).spec, "a", "sm_80", workspace=True)
+    assert wrong("dispatch", dispatch_texts([made])[1]) == []
 
 
 @pytest.mark.parametrize(

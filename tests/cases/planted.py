@@ -19,15 +19,15 @@ from tests.harness.support import FAULTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import Program
 
-    Fault = Callable[[KernelPlan, str], str]
+    Fault = Callable[[Program, str], str]
 
 
 def text(pattern: str, replacement: str, which: int | None = None) -> Fault:
     """The fault that changes every match of a pattern, or one of them."""
 
-    def change(_: KernelPlan, source: str) -> str:
+    def change(_: Program, source: str) -> str:
         found = list(re.finditer(pattern, source))
         if not found:
             return source
@@ -41,8 +41,8 @@ def text(pattern: str, replacement: str, which: int | None = None) -> Fault:
 def wider_copies(vector_bytes: int) -> Fault:
     """The fault of vectors that the operands' alignment does not allow."""
 
-    def change(plan: KernelPlan, _: str) -> str:
-        body = plan.body
+    def change(program: Program, _: str) -> str:
+        plan, body = program.product, program.product.body
         assert isinstance(body, MmaSync)
         return render_kernel(
             replace(
@@ -61,7 +61,8 @@ def wider_copies(vector_bytes: int) -> Fault:
 def wider_stores(elements: int) -> Fault:
     """The fault of stores that D's alignment does not allow."""
 
-    def change(plan: KernelPlan, _: str) -> str:
+    def change(program: Program, _: str) -> str:
+        plan = program.product
         return render_kernel(replace(plan, output=replace(plan.output, vector=elements)))
 
     return change
@@ -88,8 +89,8 @@ def planted(
                 return
             changed = []
 
-            def plant(plan: KernelPlan, source: str) -> str:
-                faulty = fault(plan, source)
+            def plant(program: Program, source: str) -> str:
+                faulty = fault(program, source)
                 changed.append(faulty != source)
                 return faulty
 

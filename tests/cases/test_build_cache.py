@@ -27,8 +27,8 @@ ROOT = Path(deepgemm_codegen.__file__).parents[1]
 def kernel(**fields: object) -> tuple[str, str, str]:
     """(name, target, source) of a small kernel."""
     spec = GemmSpec.from_fields({"m": 64, "n": 64, "k": 64, **fields})
-    ((plan, source),) = make(spec)
-    return plan.name, plan.target, source
+    program, source = make(spec)
+    return program.name, program.target, source
 
 
 @needs_nvrtc

@@ -57,7 +57,7 @@ def test_an_edited_template_is_seen(
     text = fresh(cli)
     copytree(data_folder("templates"), tmp_path / "templates")
     monkeypatch.setattr(render, "data_folder", lambda name: tmp_path / name)
-    template = tmp_path / "templates" / "kernels" / "mma_sync.cu.j2"
+    template = tmp_path / "templates" / "file.cu.j2"
     assert fresh(cli) == text
     before, status = template.read_text(), template.stat()
     template.write_text(before + "// one\n")

@@ -7,10 +7,11 @@ import random
 import pytest
 
 from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.bodies import MmaSync
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.mma_sync.registers import register_cap
-from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
 from tests.decide.specs import hopper_spec, random_spec
@@ -27,15 +28,15 @@ STAPLES = [
 def assert_fits(spec: GemmSpec) -> None:
     """P19: no plan that the tree picks spills, and its blocks are resident as planned."""
     arch = load_arch(spec.arch)
-    plan = decide(spec, arch).kernels[0]
-    built = build_cubin(render_kernel(plan), name=plan.name, arch=arch.name)
-    used = built.resources[plan.name]
-    cap = register_cap(
-        plan.body.threads, plan.body.min_blocks, machine_of(arch, plan.spec.dtype_a.name)
-    )
-    assert used.registers <= cap, spec
-    assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
-    assert used.shared_bytes == 0, spec  # static: what the refusals say
+    program = decide(spec, arch)
+    built = build_cubin(render_program(program), name=program.name, arch=arch.name)
+    for plan in program.kernels:
+        used = built.resources[plan.name]
+        blocks = plan.body.min_blocks if isinstance(plan.body, MmaSync) else 1
+        cap = register_cap(plan.body.threads, blocks, machine_of(arch, spec.dtype_a.name))
+        assert used.registers <= cap, spec
+        assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
+        assert used.shared_bytes == 0, spec  # static: what the refusals say
 
 
 @pytest.mark.parametrize("text", STAPLES)
@@ -58,13 +59,15 @@ def test_sixty_specs_compile_without_spills() -> None:
 
 def assert_wgmma_fits(spec: GemmSpec) -> bool:
     """The same of a plan for sm_90a; ptxas must not serialise wgmma nor drop setmaxnreg."""
-    plan = decide(spec, load_arch(spec.arch)).kernels[0]
-    if plan.target != "sm_90a":
+    program = decide(spec, load_arch(spec.arch))
+    if program.target != "sm_90a":
         return False
-    built = build_cubin(render_kernel(plan), name=plan.name, arch="sm_90a")  # C75xx is an error
-    used = built.resources[plan.name]
-    assert used.registers * plan.body.threads <= 65536, spec
-    assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
+    source = render_program(program)
+    built = build_cubin(source, name=program.name, arch="sm_90a")  # C75xx is an error
+    for plan in program.kernels:
+        used = built.resources[plan.name]
+        assert used.registers * plan.body.threads <= 65536, spec
+        assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
     return True
 
 

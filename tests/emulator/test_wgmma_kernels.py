@@ -120,7 +120,7 @@ GOLDEN_BLOCKS: dict[str, tuple[list[int], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", list(GOLDEN_BLOCKS))
 def test_the_golden_kernels(name: str) -> None:
     source = (Path(__file__).parents[1] / "golden" / f"{name}.cu").read_text()
-    plan = GOLDEN[name]
+    plan = GOLDEN[name].product
     kernel = Compiled(plan, source, compile_source(source, plan.name))
     blocks, arguments = GOLDEN_BLOCKS[name]
     outcome = solve(kernel, blocks=blocks, **arguments)

@@ -16,7 +16,7 @@ from deepgemm_codegen.harness.bench_data import (
     Row,
 )
 from deepgemm_codegen.harness.bench_stats import Ceilings, Timing, Work
-from tests.harness.support import SMALL, plan_of
+from tests.harness.support import SMALL, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +99,8 @@ def report() -> Report:
 
 def entry_of(text: str, choice: MmaSyncChoice | None = SMALL, **fields: Any) -> Entry:
     """A kernel whose machine code nobody looks at."""
-    plan = plan_of(text, choice)
-    return Entry(plan, b"cubin", fields.pop("built_for", plan.target), **fields)
+    program = program_of(text, choice)
+    return Entry(program, b"cubin", fields.pop("built_for", program.target), **fields)
 
 
 @dataclass

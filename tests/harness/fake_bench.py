@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.harness.bench_cublas import Call, Layout
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 KERNEL_US, LIBRARY_US = 10.0, 8.0
 
@@ -75,7 +75,7 @@ class FakeBenchCupy(FakeCupy):
 
     __version__ = "14.0"
 
-    def __init__(self, plan: KernelPlan, ptx: str, arch: str = "80") -> None:
+    def __init__(self, plan: Program | KernelPlan, ptx: str, arch: str = "80") -> None:
         super().__init__(plan, ptx, arch)
         self.graphs: list[int] = []
         self.clock = 0.0
@@ -98,13 +98,15 @@ class FakeBenchCupy(FakeCupy):
     def get_default_memory_pool(self) -> Any:
         return SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
 
-    def run(self, grid: Any, block: Any, arguments: tuple[Any, ...], shared_mem: int) -> None:
+    def run(
+        self, name: str, grid: Any, block: Any, arguments: tuple[Any, ...], shared_mem: int
+    ) -> None:
         recorded = self.stream.recording is not None
 
         def work() -> None:
             self.clock += KERNEL_US
             if not recorded:  # what a graph computes was computed once before
-                FakeCupy.run(self, grid, block, arguments, shared_mem)
+                FakeCupy.run(self, name, grid, block, arguments, shared_mem)
 
         self.stream.do(work)
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
 from deepgemm_codegen.harness import gpu_oracle
+from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 _NUMPY = [
     "abs",
@@ -75,9 +76,10 @@ class FakeCupy:
         launches: (grid, block, shared bytes) of each kernel launch.
     """
 
-    def __init__(self, plan: KernelPlan, ptx: str, arch: str = "80") -> None:
-        self.plan = plan
-        self.kernel = Kernel(parse(ptx), plan.name, arithmetic=f"sm_{arch}")
+    def __init__(self, plan: Program | KernelPlan, ptx: str, arch: str = "80") -> None:
+        self.plans = {kernel.name: kernel for kernel in as_program(plan).kernels}
+        module = parse(ptx)
+        self.kernels = {name: Kernel(module, name, arithmetic=f"sm_{arch}") for name in self.plans}
         self.arch, self.free, self.count = arch, 1 << 34, 1
         self.failure: Exception | None = None
         self.attributes: list[tuple[int, int, int]] = []
@@ -121,14 +123,16 @@ class FakeCupy:
     def get_default_memory_pool(self) -> Any:
         return SimpleNamespace(free_bytes=lambda: 0)
 
-    def run(self, grid: Any, block: Any, arguments: tuple[Any, ...], shared_mem: int) -> None:
-        """One launch of the kernel under test."""
+    def run(
+        self, name: str, grid: Any, block: Any, arguments: tuple[Any, ...], shared_mem: int
+    ) -> None:
+        """One launch of a kernel under test."""
         if self.failure is not None:
             raise self.failure
         self.launches.append((grid, block, shared_mem))
         buffers: dict[int, GlobalBuffer] = {}
         params: list[Any] = []
-        for parameter, value in zip(self.plan.kernel_parameters, arguments, strict=True):
+        for parameter, value in zip(self.plans[name].kernel_parameters, arguments, strict=True):
             if not parameter.pointer or int(value) == 0:
                 params.append(value)
                 continue
@@ -139,7 +143,7 @@ class FakeCupy:
                 raw = np.asarray(store)
                 buffers[start] = GlobalBuffer(parameter.name, raw, written, misalign=start % 4096)
             params.append(buffers[start].at(int(value) - start))
-        report = run(self.kernel, Launch(grid, block, shared_mem, params), None, Checks())
+        report = run(self.kernels[name], Launch(grid, block, shared_mem, params), None, Checks())
         assert report.findings == (), str(report)
 
 
@@ -151,19 +155,18 @@ class _Module:
         assert isinstance(cubin, bytes)
 
     def get_function(self, name: str) -> Any:
-        function = _Oracle() if name == gpu_oracle.NAME else _Function(self.cupy)
-        assert name in (gpu_oracle.NAME, self.cupy.plan.name)
-        return function
+        assert name in (gpu_oracle.NAME, *self.cupy.plans)
+        return _Oracle() if name == gpu_oracle.NAME else _Function(self.cupy, name)
 
 
 class _Function:
     ptr = 7
 
-    def __init__(self, cupy: FakeCupy) -> None:
-        self.cupy = cupy
+    def __init__(self, cupy: FakeCupy, name: str) -> None:
+        self.cupy, self.name = cupy, name
 
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...], shared_mem: int = 0) -> None:
-        self.cupy.run(grid, block, args, shared_mem)
+        self.cupy.run(self.name, grid, block, args, shared_mem)
 
 
 class _Oracle:

@@ -10,7 +10,7 @@ import numpy as np
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice, decide
-from deepgemm_codegen.harness.blocks import regions_of
+from deepgemm_codegen.harness.blocks import regions_of, written_by
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
 from deepgemm_codegen.harness.memory import read_region, stray_writes
@@ -18,7 +18,8 @@ from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
-from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.plan import as_program
+from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import compile_ptx
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.verdict import Verdict
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 Choice = MmaSyncChoice | WgmmaChoice
 
@@ -38,23 +39,29 @@ SMALL = MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8)
 
 
 @lru_cache(maxsize=256)
-def plan_of(text: str, choice: Choice | None = SMALL) -> KernelPlan:
-    """The plan of a spec's line with a tile of our choice, or the tree's (None)."""
+def program_of(text: str, choice: Choice | None = SMALL) -> Program:
+    """The program of a spec's line with a tile of our choice, or the tree's (None)."""
     spec = GemmSpec.from_text(text)
     arch = load_arch(spec.arch, spec.gpu, spec.sms)
-    program = decide(spec, arch) if choice is None else choice.program(spec, arch)
-    return program.kernels[0]
+    return decide(spec, arch) if choice is None else choice.program(spec, arch)
 
 
-FAULTS: list[Callable[[KernelPlan, str], str]] = []
+def plan_of(text: str, choice: Choice | None = SMALL) -> KernelPlan:
+    """The plan of a program of one kernel."""
+    (kernel,) = program_of(text, choice).kernels
+    return kernel
+
+
+FAULTS: list[Callable[[Program, str], str]] = []
 """Changes made to every generated text, by tests that plant faults; usually empty."""
 
 
-def source_of(plan: KernelPlan) -> str:
+def source_of(plan: Program | KernelPlan) -> str:
     """The generated text, with the faults that a test has planted."""
-    source = render_kernel(plan)
+    program = as_program(plan)
+    source = render_program(program)
     for fault in FAULTS:
-        source = fault(plan, source)
+        source = fault(program, source)
     return source
 
 
@@ -64,15 +71,15 @@ def compiled(source: str, arch: str) -> str:
     return compile_ptx(source, name="test.cu", arch=arch, cached=False).ptx
 
 
-def device_of(plan: KernelPlan, source: str = "", arithmetic: str = "") -> EmulatorDevice:
+def device_of(plan: Program | KernelPlan, source: str = "", arithmetic: str = "") -> EmulatorDevice:
     """The emulator with a plan's kernel, or with another text in its place."""
     return EmulatorDevice(plan, compiled(source or source_of(plan), plan.target), arithmetic)
 
 
 def verdict_of(text: str, choice: Choice | None = SMALL, effort: float = 0.5) -> Verdict:
     """Judges the kernel of a spec's line on the emulator."""
-    plan = plan_of(text, choice)
-    return judge(device_of(plan), plan, effort=effort)
+    program = program_of(text, choice)
+    return judge(device_of(program), program, effort=effort)
 
 
 def assert_right(text: str, choice: Choice | None = SMALL, effort: float = 0.5) -> Verdict:
@@ -105,7 +112,7 @@ class Launched:
 
 
 def launch(
-    plan: KernelPlan,
+    plan: Program | KernelPlan,
     problem: Problem | None = None,
     *,
     blocks: tuple[int, ...] | None = None,
@@ -122,7 +129,7 @@ def launch(
     assert outcome.faults == ()
     matrix = problem.matrix("d")
     regions = regions_of(problem, blocks)
-    ran = None if blocks is None else regions
+    ran = None if blocks is None else written_by(problem, blocks)
     assert stray_writes(matrix, outcome.d, ran, np, outcome.background) == []
     bits = [read_region(matrix, outcome.d, region, np) for region in regions]
     return Launched([decode(each, matrix.dtype, np) for each in bits], bits)

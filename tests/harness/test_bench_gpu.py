@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,13 @@ import pytest
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_ceilings, bench_stats, gpu_oracle
 from deepgemm_codegen.harness.bench import run_bench
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Report
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Entry, Report
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
 from deepgemm_codegen.harness.bench_loaded import LoadedKernel
 from deepgemm_codegen.harness.problem import bind
 from tests.harness.bench_support import entry_of
 from tests.harness.fake_bench import KERNEL_US, LIBRARY_US, FakeBenchCupy, gemm
-from tests.harness.support import compiled, plan_of, source_of
+from tests.harness.support import SMALL, compiled, plan_of, program_of, source_of
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.bench_cublas import Call
@@ -165,9 +166,9 @@ def test_sets_lie_apart_and_aligned() -> None:
     bases: list[tuple[int, ...]] = []
     original = FakeBenchCupy.run
 
-    def spy(self: Any, grid: Any, block: Any, arguments: Any, shared_mem: int) -> None:
-        bases.append(tuple(int(x) for x in arguments[:3]))
-        original(self, grid, block, arguments, shared_mem)
+    def spy(self: Any, *call: Any) -> None:
+        bases.append(tuple(int(x) for x in call[3][:3]))
+        original(self, *call)
 
     cupy.run = lambda *call: spy(cupy, *call)  # type: ignore[method-assign]
     (row,) = run(text, bench, against="none").rows
@@ -179,6 +180,18 @@ def test_sets_lie_apart_and_aligned() -> None:
     for found, elements in sizes:
         steps = {later - first for first, later in pairwise(found)}
         assert min(steps) >= 2 * elements
+
+
+def test_a_program_of_several_kernels_is_timed_as_one() -> None:
+    text = "m=65 n=48 k=64"
+    program = program_of(text, replace(SMALL, split_k=2))
+    bench = CupyBench(FakeBenchCupy(program, compiled(source_of(program), program.target)))
+    entry = Entry(program, b"cubin", program.target)
+    (row,) = run_bench([entry], bench, against="none").rows
+    assert row.message == ""
+    assert row.choice == "64x64x32 2st 2x2w 2k"
+    assert row.timing is not None
+    assert row.timing.median_us == 2 * KERNEL_US
 
 
 def test_more_kernels_run_on_the_same_operands() -> None:

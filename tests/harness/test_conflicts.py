@@ -21,7 +21,8 @@ SPLIT = ("ld.shared.f32", "ld.shared.v2.f32")
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_no_bank_is_met_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = GOLDEN[name]
+    program = GOLDEN[name]
+    plan = program.product
     reports: list[Report] = []
 
     def recorded(*arguments: Any, **options: Any) -> Report:
@@ -29,8 +30,8 @@ def test_no_bank_is_met_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         return reports[-1]
 
     monkeypatch.setattr(emulate, "run", recorded)
-    problem = bind(plan)
-    device = emulate.EmulatorDevice(plan, compiled(source_of(plan), plan.target))
+    problem = bind(program)
+    device = emulate.EmulatorDevice(program, compiled(source_of(program), plan.target))
     blocks = tuple(range(plan.m.cluster * plan.n.cluster))
     outcome = device.launch(problem, inputs_for(problem, "x", "normal", 1), blocks)
     assert outcome.faults == ()

@@ -20,7 +20,7 @@ from deepgemm_codegen.harness.oracle import StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.toolchain import compile_ptx
 from tests.harness.fake_cupy import FakeCupy
-from tests.harness.support import SMALL, compiled, plan_of, source_of
+from tests.harness.support import SMALL, compiled, plan_of, program_of, source_of
 
 FULL = "m=100 n=72 k=80 dtype_c=fp16 epilogue=bias,relu batch=2 lda=83 ldd=75 ldc=75"
 
@@ -60,6 +60,22 @@ def test_every_element_of_every_case_is_compared(monkeypatch: pytest.MonkeyPatch
     assert cupy.attributes == []
 
 
+def test_a_program_of_several_kernels_shares_its_workspace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = program_of(FULL, replace(SMALL, split_k=2))
+    ptx = compiled(source_of(program), program.target)
+    cupy = FakeCupy(program, ptx)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    verdict = verify(program, ptx=ptx, cubin=b"cubin", on="gpu")
+    assert verdict.passed, "\n".join(format_verdict(verdict))
+    product, reduction = (kernel.body for kernel in program.kernels)
+    assert cupy.launches[:2] == [
+        ((16, 1, 1), (128, 1, 1), product.shared_bytes),
+        ((150, 1, 1), (reduction.threads, 1, 1), reduction.shared_bytes),
+    ]
+
+
 def test_dynamic_sizes_and_strides_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "m=dynamic:90 n=dynamic:80 k=dynamic:70 dtype=bf16 dtype_c=bf16 layout=tn layout_d=t"
     _, plan, _ = fake(monkeypatch, text)
@@ -84,7 +100,7 @@ def test_bases_have_the_promised_alignment_and_no_more(monkeypatch: pytest.Monke
     monkeypatch.setattr(cupy, "run", lambda *call: seen.append(call))
     problem = bind(plan)
     GpuDevice(plan, b"cubin", "sm_80").launch(problem, inputs_for(problem, "x", "normal", 1), None)
-    a, b, d, alpha = seen[0][2]
+    a, b, d, alpha = seen[0][3]
     assert (int(a) % 4, int(b) % 8, int(d) % 2048) == (2, 4, 1024)
     assert alpha.dtype == np.float32
 

@@ -17,7 +17,7 @@ from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.reference import ReferenceDevice
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 from deepgemm_codegen.harness.verify import block_budget, judge
-from deepgemm_codegen.plan import Program
+from deepgemm_codegen.plan import as_program
 from tests.harness.support import SMALL, compiled, plan_of, source_of, verdict_of
 from tests.rendering.plans import GOLDEN
 
@@ -212,7 +212,7 @@ def test_the_smallest_kernel_passes_and_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name in GOLDEN if not GOLDEN[name].tensor_maps])
+@pytest.mark.parametrize("name", [name for name in GOLDEN if not GOLDEN[name].product.tensor_maps])
 def test_the_golden_plans_pass(name: Any) -> None:
     plan = GOLDEN[name]
     verdict = verify(plan, ptx=lambda: compiled(source_of(plan), plan.target), effort=0.3)
@@ -248,7 +248,7 @@ def test_auto_uses_the_emulator_where_there_is_no_gpu(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     plan = plan_of("m=64 n=64 k=64")
     ptx = compiled(source_of(plan), plan.target)
-    verdict = verify(Program((plan,)), ptx=ptx, cubin=b"", on="auto")
+    verdict = verify(as_program(plan), ptx=ptx, cubin=b"", on="auto")
     assert verdict.passed
     assert verdict.where == "emulator"
     assert verdict.notes[0].startswith("no GPU was used: cupy is missing")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, WgmmaChoice
-from deepgemm_codegen.plan import Decision, KernelPlan
+from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec import GemmSpec
 
 DECISIONS = (Decision("D01", "tile", "as given", "a golden plan, chosen by hand"),)
 
 
-def _plan(choice: BandwidthChoice | MmaSyncChoice | WgmmaChoice, **fields: object) -> KernelPlan:
+def _plan(choice: BandwidthChoice | MmaSyncChoice | WgmmaChoice, **fields: object) -> Program:
     spec = GemmSpec.from_fields(dict(fields))
-    return choice.program(spec, load_arch(spec.arch), DECISIONS).kernels[0]
+    return choice.program(spec, load_arch(spec.arch), DECISIONS)
 
 
-GOLDEN: dict[str, KernelPlan] = {
+GOLDEN: dict[str, Program] = {
     # The first light: aligned everything, so no guard at all.
     "aligned_nt": _plan(
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 4, 8), m=1024, n=1024, k=1024, layout="nt", arch="sm_80"
@@ -101,6 +101,27 @@ GOLDEN: dict[str, KernelPlan] = {
         batch=2,
         epilogue="scale,scale:row:fp16,silu,residual:bf16,gelu_tanh,residual:fp32:ld=512,clamp:hi=9",
         arch="sm_89",
+    ),
+    # k in five uneven parts, and a second kernel that adds them; each tile of D in one piece.
+    "split_k_nt": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 4, 2, 8, 5),
+        m=128,
+        n=256,
+        k=4096,
+        layout="nt",
+        epilogue="bias,relu",
+        arch="sm_80",
+    ),
+    # The same with everything at run time, a batch and C.
+    "split_k_dynamic_nn": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8, 3),
+        m="dynamic:512",
+        n="dynamic:500",
+        k="dynamic:512",
+        batch=2,
+        dtype_c="fp32",
+        dtype_d="fp32",
+        arch="sm_90",
     ),
     # Hopper's own family: D by TMA, both operands K-major.
     "wgmma_nt": _plan(

@@ -10,7 +10,7 @@ import pytest
 from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.render import render_kernel, render_program
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin, compile_ptx, disassemble
 
@@ -62,16 +62,17 @@ def test_the_architecture_s_own_mma_in_ptx_and_sass(arch: str, dtype: str) -> No
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_files_build_without_spills_or_globals(name: str) -> None:
-    plan = GOLDEN[name]
-    built = build_cubin(render_kernel(plan), name=plan.name, arch=plan.target)
-    usage = built.resources[plan.name]
-    assert (usage.spill_store_bytes, usage.spill_load_bytes, usage.stack_bytes) == (0, 0, 0)
+    program = GOLDEN[name]
+    built = build_cubin(render_program(program), name=program.name, arch=program.target)
+    assert set(built.resources) == {kernel.name for kernel in program.kernels}
+    for usage in built.resources.values():
+        assert (usage.spill_store_bytes, usage.spill_load_bytes, usage.stack_bytes) == (0, 0, 0)
     assert not re.search(r"^\.global", built.ptx, re.MULTILINE)
     assert built.log == ""
 
 
 def test_a_comment_changes_nothing_in_the_ptx() -> None:
-    plan = GOLDEN["aligned_nt"]
+    plan = GOLDEN["aligned_nt"].product
     source = render_kernel(plan)
     changed = source.replace("// -- who am I --", "// -- which thread is this --")
     assert changed != source
@@ -97,6 +98,6 @@ def test_b12_relu_compiles_on_turing() -> None:
 
 def test_n15_the_entry_is_found_by_its_plain_name() -> None:
     """N15: extern "C", so the manifest's name is the symbol's."""
-    plan = GOLDEN["aligned_nt"]
+    plan = GOLDEN["aligned_nt"].product
     ptx = compile_ptx(render_kernel(plan), name=plan.name, arch=plan.target).ptx
     assert re.findall(r"\.entry (\w+)", ptx) == [plan.name]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.render import render_program
 
 from .plans import GOLDEN
 
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "golden"
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden(name: str, update_golden: bool) -> None:
     path = FOLDER / f"{name}.cu"
-    source = render_kernel(GOLDEN[name])
+    source = render_program(GOLDEN[name])
     if update_golden:
         path.write_text(source, encoding="utf-8")
     assert source == path.read_text(encoding="utf-8"), (
@@ -31,7 +31,7 @@ def test_no_golden_file_is_left_over() -> None:
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_every_constant_and_function_is_used(name: str) -> None:
-    source = re.sub(r"//.*", "", render_kernel(GOLDEN[name]))
+    source = re.sub(r"//.*", "", render_program(GOLDEN[name]))
     constants = re.findall(r"^    ([A-Z][A-Z_0-9]*) = ", source, re.MULTILINE)
     functions = re.findall(r"__forceinline__ \S+ (\w+)\(", source)
     assert len(constants) > 20
@@ -43,7 +43,7 @@ def test_every_constant_and_function_is_used(name: str) -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_lines_are_short_and_flat(name: str) -> None:
     plan = GOLDEN[name]
-    for number, line in enumerate(render_kernel(plan).splitlines(), 1):
+    for number, line in enumerate(render_program(plan).splitlines(), 1):
         if line.startswith("//   ") or plan.name in line:
             continue  # the spec and the kernel's name are as long as they are
         assert len(line) <= 100, f"line {number}: {line}"
@@ -54,7 +54,7 @@ def test_lines_are_short_and_flat(name: str) -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_only_the_branch_taken_is_printed(name: str) -> None:
     """No preprocessor test but the launcher's guard, no constexpr branch, no blank run."""
-    source = render_kernel(GOLDEN[name])
+    source = render_program(GOLDEN[name])
     found = re.findall(r"^#(?!pragma)\S+.*", source, re.MULTILINE)
     headers = [line for line in found if line.startswith("#include")]
     assert found == ["#ifndef __CUDACC_RTC__", *headers, "#endif"]

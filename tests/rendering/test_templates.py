@@ -10,8 +10,7 @@ import jinja2.meta
 import pytest
 
 from deepgemm_codegen.errors import InternalError
-from deepgemm_codegen.printing import text_of
-from deepgemm_codegen.render import environment, render_kernel
+from deepgemm_codegen.render import TEMPLATE, environment, names_of, render_program
 from deepgemm_codegen.resources import data_folder
 
 from .plans import GOLDEN
@@ -25,8 +24,11 @@ TEMPLATES = sorted(
 """The kernels' templates; the selector's has tests beside its tables."""
 IDS = [path.relative_to(data_folder("templates")).as_posix() for path in TEMPLATES]
 
-INCLUDED = {"plan", "text", "o", "width"}
-"""What a template may take from outside: the plan, its text, a copy's operand, a width."""
+FILE = {"program", "file", "kernels"}
+"""What the file's own parts may take from outside."""
+
+INCLUDED = FILE | {"plan", "text", "o", "width"}
+"""What a template may take: that, a kernel's plan and text, a copy's operand, a width."""
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=IDS)
@@ -67,9 +69,9 @@ def test_the_golden_plans_print_every_template_line() -> None:
     base = environment()
     marking = base.overlay(loader=MarkingLoader(data_folder("templates")))
     printed: set[str] = set()
-    for plan in GOLDEN.values():
-        marked = marking.get_template(plan.body.template).render(plan=plan, text=text_of(plan))
-        assert re.sub(r"/\*@[^*]*\*/", "", marked).rstrip("\n") + "\n" == render_kernel(plan)
+    for program in GOLDEN.values():
+        marked = marking.get_template(TEMPLATE).render(**names_of(program))
+        assert re.sub(r"/\*@[^*]*\*/", "", marked).rstrip("\n") + "\n" == render_program(program)
         printed |= set(re.findall(r"/\*@([^*]*)\*/", marked))
     expected = set()
     for name in IDS:
@@ -83,7 +85,7 @@ def test_y06_a_missing_field_stops_the_rendering() -> None:
     """Y06: a template that names what the plan lacks raises; nothing is printed as empty text."""
     template = environment().from_string("TILE_K = {{ plan.body.tile_q }},")
     with pytest.raises(jinja2.UndefinedError, match="tile_q"):
-        template.render(plan=GOLDEN["aligned_nt"])
+        template.render(plan=GOLDEN["aligned_nt"].product)
 
 
 @pytest.mark.parametrize("value", [True, None, 1e-05])

@@ -76,4 +76,4 @@ class BandwidthChoice:
             b=place_lanes(spec, along[1], "b", right, lanes[along[1]], n, k),
         )
         schedule = Grid(raster_group=1)
-        return program_of(spec, arch.name, extents, body, schedule, 1, long_tile, decisions)
+        return program_of(spec, arch, arch.name, extents, body, schedule, 1, long_tile, decisions)

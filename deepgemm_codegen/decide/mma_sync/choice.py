@@ -28,6 +28,7 @@ class MmaSyncChoice:
         stages: ring slots.
         min_blocks: resident blocks that the register cap allows for.
         raster_group: tile rows of a raster group.
+        split_k: parts that k is cut into.
     """
 
     tile_m: int
@@ -38,19 +39,21 @@ class MmaSyncChoice:
     stages: int
     min_blocks: int
     raster_group: int
+    split_k: int = 1
 
     @property
     def words(self) -> str:
         """The choice in a few words."""
         blocks = f"{self.min_blocks} block{'s' if self.min_blocks > 1 else ''}"
-        return (
+        words = (
             f"{self.tile_m}x{self.tile_n}x{self.tile_k}, warps {self.warps_m}x{self.warps_n},"
             f" {self.stages} stages, {blocks}, group {self.raster_group}"
         )
+        return f"{words}, k in {self.split_k} parts" if self.split_k > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
-        extents = extents_of(spec, self.tile_m, self.tile_n, self.tile_k)
+        extents = extents_of(spec, self.tile_m, self.tile_n, self.tile_k, split_k=self.split_k)
         m, n, k = extents
         threads = 32 * self.warps_m * self.warps_n
         left, right = sources(spec)
@@ -76,4 +79,4 @@ class MmaSyncChoice:
         slab_n = self.tile_n // self.warps_n
         schedule = Grid(raster_group=self.raster_group)
         vector = output_vector(spec)
-        return program_of(spec, arch.name, extents, body, schedule, vector, slab_n, decisions)
+        return program_of(spec, arch, arch.name, extents, body, schedule, vector, slab_n, decisions)

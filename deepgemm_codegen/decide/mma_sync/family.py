@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,13 +12,16 @@ from deepgemm_codegen.decide.mma_sync.predict import predict
 from deepgemm_codegen.decide.mma_sync.questions import answers
 from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
-from deepgemm_codegen.decide.mma_sync.search import search
+from deepgemm_codegen.decide.mma_sync.search import Found, search
+from deepgemm_codegen.decide.split_k import cut, reduce_clocks
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.errors import InputError
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
@@ -34,23 +38,36 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 class _Answer(NamedTuple):
-    """See `deepgemm_codegen.decide.family.Answer`."""
+    """See `deepgemm_codegen.decide.family.Answer`.
+
+    Attributes:
+        setting: of the whole problem.
+        problem: as the product kernel sees it, see `split_k.cut`.
+        menu: what it was chosen from.
+        choice, costed: see there.
+        clocks: of all kernels.
+        later: of those behind the product.
+    """
 
     setting: Setting
+    problem: Problem
     menu: Menu
     choice: MmaSyncChoice
     clocks: float
     costed: int
+    later: float
 
     def prediction(self) -> Prediction:
-        return predict(self.setting.problem, self.setting.machine, self.choice)
+        machine = self.setting.machine
+        found = predict(self.problem, machine, self.choice)
+        return found._replace(clocks=self.clocks, us=self.clocks / machine.clock_mhz)
 
     def decisions(self, family_reason: str) -> tuple[Decision, ...]:
-        _, arch, problem, machine = self.setting
-        return answers(problem, arch, machine, self.choice, self.prediction(), family_reason)
+        return answers(
+            self.setting, self.problem, self.choice, self.prediction(), self.later, family_reason
+        )
 
     def rival(self, question: str) -> str:
-        _, _, problem, machine = self.setting
         others = {}
         for field in _FIELDS.get(question, ()):
             own: Any = (
@@ -59,15 +76,21 @@ class _Answer(NamedTuple):
                 else getattr(self.choice, field)
             )
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
-        return best_other(
-            others,
-            self.setting.spec.overrides.numbers(),
-            self.clocks,
-            lambda changed: search(problem, machine, self.menu._replace(**changed)),
-        )
+
+        def search_in(changed: dict[str, Any]) -> Found | None:
+            found = search(self.problem, self.setting.machine, self.menu._replace(**changed))
+            return None if found is None else self._whole(found)
+
+        given = self.setting.spec.overrides.numbers()
+        return best_other(others, given, self.clocks, search_in)
+
+    def _whole(self, found: Found) -> Found:
+        """A product of the same cut with the kernels behind it."""
+        choice = replace(found.choice, split_k=self.choice.split_k)
+        return found._replace(choice=choice, clocks=found.clocks + self.later)
 
     def rejections(self) -> tuple[Rejection, ...]:
-        return rejections(self.setting.problem, self.setting.machine, self.menu, self.choice)
+        return rejections(self.problem, self.setting.machine, self.menu, self.choice)
 
 
 def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
@@ -75,10 +98,25 @@ def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
     return "" if spec.dtype_a.bytes == 2 else f"{spec.dtype_a} operands have no kernel yet"
 
 
+def _parts(setting: Setting) -> int:
+    """Parts that k is cut into."""
+    return setting.spec.overrides.split_k or 1
+
+
 def _best(setting: Setting, below: float = inf) -> _Answer | None:
-    menu = menu_for(setting.problem, setting.spec.overrides)
-    found = search(setting.problem, setting.machine, menu, below)
-    return None if found is None else _Answer(setting, menu, *found)
+    parts = _parts(setting)
+    problem = cut(setting.problem, parts)
+    later = reduce_clocks(setting.problem, setting.machine, parts)
+    menu = menu_for(problem, setting.spec.overrides)
+    found = search(problem, setting.machine, menu, below - later)
+    if found is None:
+        return None
+    choice = replace(found.choice, split_k=parts)
+    return _Answer(setting, problem, menu, choice, found.clocks + later, found.costed, later)
+
+
+def _refuse(setting: Setting) -> InputError:
+    return refuse(setting._replace(problem=cut(setting.problem, _parts(setting))))
 
 
 MMA_SYNC = Family(
@@ -87,5 +125,5 @@ MMA_SYNC = Family(
     obstacle=_obstacle,
     legal=LEGAL,
     best=_best,
-    refuse=refuse,
+    refuse=_refuse,
 )

@@ -18,6 +18,7 @@ from deepgemm_codegen.decide.mma_sync.pipeline import MAX_TILE_K, TILE_KS
 from deepgemm_codegen.decide.mma_sync.registers import MIN_BLOCKS
 from deepgemm_codegen.decide.mma_sync.warps import TILE_MS, WARP_LAYOUTS
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
+from deepgemm_codegen.decide.split_k import MAX_SPLIT_K
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
@@ -37,6 +38,7 @@ LEGAL: dict[str, range] = {
     "stages": range(STAGES[0], STAGES[-1] + 1),
     "min_blocks": range(1, MAX_BLOCKS + 1),
     "raster_group": range(1, MAX_RASTER + 1),
+    "split_k": range(1, MAX_SPLIT_K + 1),
 }
 """Every value that an override may ask for; the tree itself tries fewer."""
 
@@ -71,7 +73,7 @@ def menu_for(problem: Problem, overrides: Overrides | None = None) -> Menu:
     if not given:
         return menu
     chosen: dict[str, Any] = {
-        name: (value,) for name, value in given.items() if not name.startswith("warps")
+        name: (value,) for name, value in given.items() if name in Menu._fields
     }
     menu = menu._replace(**chosen)
     if "warps_m" in given or "warps_n" in given:

@@ -16,12 +16,14 @@ from deepgemm_codegen.decide.mma_sync.registers import (
     register_estimate,
 )
 from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.split_k import split_reason
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.operands import Travel
@@ -32,15 +34,25 @@ __all__ = ["answers"]
 
 
 def answers(
+    setting: Setting,
     problem: Problem,
-    arch: Arch,
-    machine: Machine,
     choice: MmaSyncChoice,
     prediction: Prediction,
+    later: float,
     family_reason: str,
 ) -> tuple[Decision, ...]:
-    """Every question with its answer and reason, in the order of the tree."""
-    questions = (
+    """Every question with its answer and reason, in the order of the tree.
+
+    Args:
+        setting: of the whole problem.
+        problem: as the product kernel sees it.
+        choice: the winner.
+        prediction: of all kernels.
+        later: clocks of those behind the product.
+        family_reason: why this family.
+    """
+    arch, machine = setting.arch, setting.machine
+    questions = [
         ("family", "mma_sync", family_reason),
         ("mma shape", *_mma(arch)),
         ("tile", *_tile(machine, choice, prediction)),
@@ -51,8 +63,10 @@ def answers(
         ("stages", *_stages(problem, machine, choice, prediction)),
         ("occupancy", *_occupancy(problem, machine, choice)),
         ("raster", *_raster(problem, prediction, choice)),
-        ("store", *_store(problem)),
-    )
+        ("store", *_store(setting.problem)),
+    ]
+    if choice.split_k > 1:
+        questions.append(("split k", *split_reason(choice.split_k, later, machine)))
     return tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)

@@ -55,8 +55,14 @@ class WgmmaChoice:
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
         tile_k = PANEL_BYTES // spec.dtype_a.bytes
-        clusters = (self.cluster_m, self.cluster_n)
-        extents = extents_of(spec, self.tile_m, self.tile_n, tile_k, *clusters)
+        extents = extents_of(
+            spec,
+            self.tile_m,
+            self.tile_n,
+            tile_k,
+            cluster_m=self.cluster_m,
+            cluster_n=self.cluster_n,
+        )
         m, n, k = extents
         left, right = sources(spec)
         store = store_of(spec, self.tile_n)
@@ -77,4 +83,6 @@ class WgmmaChoice:
         )
         vector = 2 if store == "tma" else output_vector(spec)
         schedule = Persistent(raster_group=self.raster_group)
-        return program_of(spec, f"{arch.name}a", extents, body, schedule, vector, slab_n, decisions)
+        return program_of(
+            spec, arch, f"{arch.name}a", extents, body, schedule, vector, slab_n, decisions
+        )

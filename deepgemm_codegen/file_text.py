@@ -1,0 +1,182 @@
+"""The words that all kernels of a generated file share: its header and its launcher.
+
+Pure text derived from a program; the templates get it as ``file`` next to ``program``. A kernel's
+own words are in `deepgemm_codegen.printing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen import __version__
+from deepgemm_codegen.bodies import Reduce, Wgmma
+from deepgemm_codegen.expressions import in_c
+from deepgemm_codegen.naming import spec_digest
+from deepgemm_codegen.printing import matrices_of
+from deepgemm_codegen.tma import TMA_ALIGNMENT
+from deepgemm_codegen.workspace import ALIGNMENT
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.plan import Program
+    from deepgemm_codegen.tiles import Extent
+    from deepgemm_codegen.workspace import Region
+
+_FORMULA_COLUMNS = 61
+"""The longest formula that the line it stands in has room for."""
+
+__all__ = ["FileText", "RegionText", "command_line", "file_text_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionText:
+    """A region of the workspace as the launcher places it; where it starts is a C expression."""
+
+    name: str
+    dtype: str
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """Everything textual about one generated file; see `file_text_of`."""
+
+    version: str
+    spec: str
+    command: str
+    digest: str
+    formula: str
+    storage_types: tuple[tuple[str, str], ...]
+    fixed_extents: tuple[Extent, ...]
+    dynamic_extents: tuple[Extent, ...]
+    fixed_strides: tuple[tuple[str, int], ...]
+    signature: str
+    alignments: tuple[tuple[str, int], ...]
+    refusals: tuple[str, ...]
+    maps: bool
+    regions: tuple[RegionText, ...]
+    workspace_bytes: str
+    workspace_signature: str
+    workspace_arguments: str
+
+
+def command_line(program: Program) -> str:
+    """Flags that generate the same file again."""
+    fields = program.spec.to_fields()
+    flags = (f"--{key.replace('_', '-')}={value}" for key, value in fields.items())
+    return " ".join((*flags, "--emit", "cu"))
+
+
+def _formula(program: Program) -> str:
+    """What D is; a long chain of steps goes by its general name, since the spec stands above."""
+    spec = program.spec
+    inner = "alpha * A * B" + (" + beta * C" if spec.dtype_c is not None else "")
+    nested = inner
+    for step in spec.epilogue:
+        nested = f"{step.kind}({nested})"
+    return nested if len(nested) <= _FORMULA_COLUMNS else f"epilogue({inner})"
+
+
+def _storage_types(program: Program) -> tuple[tuple[str, str], ...]:
+    """(name, C type) of every element type, in the order of the arguments."""
+    types: dict[str, DType] = {p.dtype.name: p.dtype for p in program.parameters if p.dtype}
+    types |= {region.dtype.name: region.dtype for region in program.workspace.regions}
+    return tuple((name, dtype.storage) for name, dtype in types.items())
+
+
+def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
+    """(pointer, bytes) that the code relies on, not more than the spec promised."""
+    found: dict[str, int] = {}
+    for plan in program.kernels:
+        body, output = plan.body, plan.output
+        if not isinstance(body, (Reduce, Wgmma)):
+            found |= {o.source: o.vector_bytes for o in body.operands}
+        if output.c_dtype is not None:
+            found["c"] = output.vector * output.c_dtype.bytes
+        if not output.partial:
+            found["d"] = output.vector * output.dtype.bytes
+        found |= {name: output.vector * operand.dtype.bytes for name, operand in matrices_of(plan)}
+        found |= {tensor_map.pointer: TMA_ALIGNMENT for tensor_map in plan.tensor_maps}
+    if program.workspace.regions:
+        found["workspace"] = ALIGNMENT
+    return tuple(sorted(found.items()))
+
+
+def _refusals(program: Program) -> tuple[str, ...]:
+    """C conditions under which the launcher refuses: null where a pointer will be followed."""
+    spec = program.spec
+    conditions = []
+    for parameter in program.parameters:
+        if parameter.role in ("a", "b"):
+            conditions.append(f"{parameter.name} == nullptr && alpha != 0.0f")
+        elif parameter.role == "c":
+            conditions.append(f"{parameter.name} == nullptr && beta != 0.0f")
+        elif parameter.pointer:
+            conditions.append(f"{parameter.name} == nullptr")
+    if program.workspace.regions:
+        conditions.append("workspace == nullptr")
+    for parameter in program.parameters:
+        if parameter.role == "stride":
+            matrix = parameter.name[2:]
+            letter = matrix if matrix in "abc" else "d"  # a step's matrix is stored like D
+            _, length = spec.stored(letter)
+            least = _dim_name(program, letter) if length.dynamic else str(length)
+            conditions.append(f"{parameter.name} < {least}")
+    return tuple(conditions)
+
+
+def _dim_name(program: Program, letter: str) -> str:
+    """The argument that holds the contiguous length of an operand."""
+    spec = program.spec
+    layout = {"a": spec.layout[0], "b": spec.layout[1]}.get(letter, spec.layout_d)
+    normal, transposed = {"a": ("k", "m"), "b": ("n", "k")}.get(letter, ("n", "m"))
+    return transposed if layout == "t" else normal
+
+
+def file_text_of(program: Program) -> FileText:
+    """All the text of one file that is no kernel's own."""
+    spec, plan, last = program.spec, program.product, program.kernels[-1]
+    extents = sorted(plan.extents, key=lambda extent: "MNK".index(extent.name))
+    strides = (
+        ("LDA", spec.lda),
+        ("LDB", spec.ldb),
+        ("LDC", spec.ldc),
+        ("LDD", spec.ldd),
+        *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in matrices_of(last)),
+    )
+    dynamic = tuple(e for e in extents if e.dynamic)
+    return FileText(
+        version=__version__,
+        spec=str(spec),
+        command=command_line(program),
+        digest=spec_digest(spec),
+        formula=_formula(program),
+        storage_types=_storage_types(program),
+        fixed_extents=tuple(e for e in extents if not e.dynamic),
+        dynamic_extents=dynamic,
+        fixed_strides=tuple((name, value) for name, value in strides if value),
+        signature=_signature(program),
+        alignments=_alignments(program),
+        refusals=_refusals(program),
+        maps=any(kernel.tensor_maps for kernel in program.kernels),
+        regions=tuple(
+            RegionText(region.name, region.dtype.name, _start(region))
+            for region in program.workspace.regions
+        ),
+        workspace_bytes=in_c(program.workspace.bytes),
+        workspace_signature=", ".join(f"i64 {extent.symbol}" for extent in dynamic),
+        workspace_arguments=", ".join(extent.symbol for extent in dynamic),
+    )
+
+
+def _start(region: Region) -> str:
+    offset = in_c(region.offset)
+    return "start" if offset == "0" else f"start + {offset}"
+
+
+def _signature(program: Program) -> str:
+    words = [parameter.declaration for parameter in program.parameters]
+    if program.workspace.regions:
+        words.append("void* workspace")
+    return ",\n    ".join(words)
