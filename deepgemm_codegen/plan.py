@@ -132,6 +132,9 @@ class KernelPlan:
         body: how a tile is computed.
         schedule: which block computes which tile.
         decisions: every question of the tree with its answer; of a program, the product's.
+        dependent: whether it is launched so that it may begin before the kernel before it in the
+            stream has ended (programmatic dependent launch): it waits before it touches memory.
+        followed: whether the kernel behind it is launched so, and is let in early.
     """
 
     name: str
@@ -147,6 +150,8 @@ class KernelPlan:
     body: MmaSync | Wgmma | Bandwidth | Reduce
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...] = ()
+    dependent: bool = False
+    followed: bool = False
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

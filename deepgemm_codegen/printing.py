@@ -124,7 +124,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     """
     body = plan.body
     if isinstance(body, Reduce):
-        return tuple((n, 0) for n in dict.fromkeys(("load_sums", *_output_primitives(plan, ""))))
+        needed = ("load_sums", *_output_primitives(plan, ""), *_launch_primitives(plan))
+        return tuple((name, 0) for name in dict.fromkeys(needed))
     leaving: str
     if isinstance(body, Wgmma):
         names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
@@ -146,7 +147,14 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
         names.append((f"mma_m16n8k{body.mma_k}", 0))
         leaving = "slab"
     names.extend((name, 0) for name in _output_primitives(plan, leaving))
+    names.extend((name, 0) for name in _launch_primitives(plan))
     return tuple(dict.fromkeys(names))
+
+
+def _launch_primitives(plan: KernelPlan) -> list[str]:
+    """The wrappers by which a kernel overlaps with its neighbours in the stream."""
+    wanted = {"launch_dependents": plan.followed, "wait_for_kernel_before": plan.dependent}
+    return [name for name, needed in wanted.items() if needed]
 
 
 def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]:

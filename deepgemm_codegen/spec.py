@@ -73,6 +73,10 @@ class Dim:
         return cls(size, dynamic)
 
 
+LAUNCHES = ("plain", "dependent")
+"""How a kernel may be launched."""
+
+
 @dataclass(frozen=True, slots=True)
 class GemmSpec:
     """D = epilogue(alpha * A * B + beta * C), with A m x k, B k x n, C and D m x n.
@@ -95,6 +99,8 @@ class GemmSpec:
         arch: target such as ``sm_80``.
         gpu: a GPU of that architecture whose facts are used; empty for the default one.
         sms: multiprocessor count that overrides the GPU's; 0 keeps it.
+        launch: ``dependent`` lets the kernel begin before the kernel before it in the stream has
+            ended (programmatic dependent launch); it waits for that one before it touches memory.
         label: free text for people; it names the file and the kernel after sanitising.
         overrides: choices made in the tree's place.
 
@@ -125,6 +131,7 @@ class GemmSpec:
     arch: str = "sm_80"
     gpu: str = ""
     sms: int = 0
+    launch: Literal["plain", "dependent"] = "plain"
     label: str = ""
     overrides: Overrides = field(default_factory=Overrides)
 
@@ -153,6 +160,11 @@ class GemmSpec:
         check_output(self.dtype_acc, self.dtype_c, self.dtype_d, len(self.epilogue))
         self._fill_leading_dimensions()
         self._check_alignments()
+        if self.launch not in LAUNCHES:
+            raise InputError(
+                f"launch = {self.launch}: unknown; give plain or dependent"
+                f"{nearest(self.launch, list(LAUNCHES))}"
+            )
         self._check_matrices_of_steps()
         for name, value in self.overrides.items():
             override_value(name, value)
@@ -251,6 +263,7 @@ class GemmSpec:
             "arch": self.arch,
             "gpu": _quote(self.gpu),
             "sms": str(self.sms or ""),
+            "launch": "" if self.launch == "plain" else self.launch,
             "label": _quote(self.label),
             **{name: str(value) for name, value in self.overrides.items()},
         }
@@ -315,6 +328,7 @@ class GemmSpec:
             arch=canonical_arch(str(values.get("arch", "sm_80"))),
             gpu=str(values.get("gpu", "")),
             sms=number("sms", 0),
+            launch=values.get("launch", "plain"),
             label=str(values.get("label", "")),
             overrides=Overrides.of({key: values[key] for key in OVERRIDES if key in values}),
         )
@@ -360,6 +374,7 @@ FIELDS: dict[str, str] = {
     "arch": "target architecture, such as sm_80",
     "gpu": "a GPU of that architecture whose facts the tree uses",
     "sms": "multiprocessor count that the tree uses",
+    "launch": "plain, or dependent: the kernel may begin before the one before it ends (sm_90)",
     "label": "free text that names the file and the kernel",
 }
 """Help text of every spec field, in the order flags, YAML docs and ``str()`` use."""

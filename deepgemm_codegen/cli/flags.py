@@ -33,6 +33,7 @@ _DEFAULTS = {
     "dtype": "fp16",
     "layout": "nn",
     "layout_d": "n",
+    "launch": "plain",
     "arch": "sm_80",
     **{f"align_{operand}": "16" for operand in "abcd"},
 }
@@ -44,6 +45,7 @@ _METAVARS = {
     "k": "SIZE",
     "layout": "nn|nt|tn|tt",
     "layout_d": "n|t",
+    "launch": "HOW",
     "epilogue": "STEPS",
     "arch": "ARCH",
     "gpu": "NAME",
@@ -52,7 +54,7 @@ _METAVARS = {
     **{name: "TYPE" for name in FIELDS if name.startswith("dtype")},
 }
 
-_SECTIONS = {"arch": "Target", "gpu": "Target", "sms": "Target", "label": "Target"}
+_SECTIONS = dict.fromkeys(("arch", "gpu", "sms", "launch", "label"), "Target")
 
 
 def default_of(name: str) -> str:

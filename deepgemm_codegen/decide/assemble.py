@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["extents_of", "program_of", "sources"]
+__all__ = ["DEPENDENT_FROM", "extents_of", "program_of", "sources"]
+
+DEPENDENT_FROM = 90
+"""First architecture with programmatic dependent launch (CUDA programming guide)."""
 
 
 def extents_of(
@@ -107,6 +110,8 @@ def program_of(
         body=body,
         schedule=schedule,
         decisions=decisions,
+        dependent=spec.launch == "dependent",
+        followed=spec.launch == "dependent",
     )
     return Program(name, (kernel,)) if k.split == 1 else _with_reduction(kernel, arch)
 
@@ -119,6 +124,7 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
         arch: where.
     """
     parts, leading = whole.k.split, partial_leading(whole.n)
+    early = arch.number >= DEPENDENT_FROM
     product = replace(
         whole,
         name=f"{whole.name}_product",
@@ -132,6 +138,7 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
             partial=True,
         ),
         epilogue=(),
+        followed=early,
     )
     problem = problem_of(whole.spec, arch)
     body = reduce_body(problem, machine_of(arch, whole.spec.dtype_a.name), parts, leading)
@@ -144,6 +151,7 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
         body=body,
         schedule=Grid(raster_group=1),
         decisions=(),
+        dependent=early,
     )
     workspace = partials(whole.m, whole.n, whole.batch, parts)
     return Program(whole.name, (product, reduction), workspace)

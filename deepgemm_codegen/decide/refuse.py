@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.families import FAMILIES, foreign_override
 from deepgemm_codegen.errors import InputError
 
@@ -30,6 +31,11 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
                 f" {', '.join(arch.dtypes)}; give dtype {arch.dtypes[0]}, or arch"
                 f" {_targets_with(dtype)}"
             )
+    if spec.launch == "dependent" and arch.number < DEPENDENT_FROM:
+        raise InputError(
+            f"launch = dependent: {arch.name} has no programmatic dependent launch; give arch"
+            f" sm_{DEPENDENT_FROM} or later, or launch plain"
+        )
 
 
 def _targets_with(dtype: str) -> str:

@@ -17,6 +17,7 @@ from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
 from deepgemm_codegen.harness.bench_stats import WARM_SECONDS
 from deepgemm_codegen.harness.gpu import launch_arguments
 from deepgemm_codegen.harness.inputs import Normal
+from deepgemm_codegen.harness.launching import launch_kernel
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
 
 if TYPE_CHECKING:
@@ -112,18 +113,18 @@ class LoadedKernel:
         for kernel in entry.program.kernels:
             body = kernel.body
             function = self._bench.function(entry.cubin, kernel.name, body.shared_bytes)
-            grid = (problem.blocks_of(kernel, self._bench.machine.sms), 1, 1)
+            blocks = problem.blocks_of(kernel, self._bench.machine.sms)
             arguments = [
                 launch_arguments(
                     problem, kernel, {**workspace, **{n: s.at(i) for n, s in operands.items()}}
                 )
                 for i in range(self._sets)
             ]
-            launches.append((function, grid, (body.threads, 1, 1), arguments, body.shared_bytes))
+            launches.append((function, kernel, blocks, arguments))
 
         def launch(index: int) -> None:
-            for function, grid, block, arguments, shared in launches:
-                function(grid, block, arguments[index], shared_mem=shared)
+            for function, kernel, blocks, arguments in launches:
+                launch_kernel(self._cupy, function, kernel, blocks, arguments[index])
 
         return launch
 

@@ -14,6 +14,7 @@ import numpy as np
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.device import LaunchFailedError, Outcome
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
+from deepgemm_codegen.harness.launching import launch_kernel
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.problem import Matrix
@@ -216,12 +217,9 @@ class GpuDevice:
         return Outcome(buffers["d"].bits, poison(problem.matrix("d").dtype), damage)
 
     def _start(self, problem: Problem, kernel: KernelPlan, arguments: tuple[Any, ...]) -> None:
-        body = kernel.body
         grid = problem.blocks_of(kernel, self._sms)
         try:
-            self._functions[kernel.name](
-                (grid, 1, 1), (body.threads, 1, 1), arguments, shared_mem=body.shared_bytes
-            )
+            launch_kernel(self._cupy, self._functions[kernel.name], kernel, grid, arguments)
             self._cupy.cuda.get_current_stream().synchronize()
         except RuntimeError as error:  # cupy's driver and runtime errors
             raise LaunchFailedError(f"the launch failed: {error}") from error

@@ -11,7 +11,7 @@ from typing import Literal
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
-from deepgemm_codegen.spec import FIELDS, MAX_DIMENSION
+from deepgemm_codegen.spec import FIELDS, LAUNCHES, MAX_DIMENSION
 
 __all__ = [
     "CHOICES",
@@ -37,6 +37,7 @@ NAME = "name"
 CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("nn", "nt", "tn", "tt"),
     "layout_d": ("n", "t"),
+    "launch": LAUNCHES,
     **OVERRIDE_WORDS,
 }
 

@@ -112,6 +112,12 @@ __device__ __forceinline__ int slab_index(int row, int column)
     return row * SLAB_N + (column ^ (row % 4 * 8));
 }
 
+// Lets the kernel behind this one in the stream begin, where it was launched for that.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+}
+
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
@@ -126,6 +132,7 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
     i64 ldb)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
+    launch_dependents();
 
     // -- who am I --
     const int thread = threadIdx.x;
@@ -393,6 +400,12 @@ __device__ __forceinline__ void store_d(fp32* target, const float (&value)[D_VEC
     *reinterpret_cast<Vector*>(target) = vector;
 }
 
+// Waits until the kernel before this one in the stream has ended and its writes can be seen.
+__device__ __forceinline__ void wait_for_kernel_before()
+{
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+}
+
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
@@ -406,6 +419,7 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
     i64 ldc,
     i64 ldd)
 {
+    wait_for_kernel_before();
     const int tiles_m = (m + TILE_M - 1) / TILE_M;
     const int tiles_n = (n + TILE_N - 1) / TILE_N;
 
@@ -525,8 +539,21 @@ extern "C" int gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_launch(
     fp32* const partials = reinterpret_cast<fp32*>(start);
     product::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product<<<static_cast<unsigned>(ceildiv(i64{ m }, 64) * ceildiv(i64{ n }, 64) * 2 * 3), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha, m, n, k, lda, ldb);
-    reduce::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce<<<static_cast<unsigned>(ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
+    cudaLaunchAttribute early_reduce = {};  // it may begin before the one before it has ended
+    early_reduce.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early_reduce.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config_reduce = {};
+    config_reduce.gridDim =
+        dim3(static_cast<unsigned>(ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2));
+    config_reduce.blockDim = dim3(reduce::THREADS);
+    config_reduce.dynamicSmemBytes = reduce::SHARED_BYTES;
+    config_reduce.stream = stream;
+    config_reduce.attrs = &early_reduce;
+    config_reduce.numAttrs = 1;
+    const cudaError_t launched_reduce = cudaLaunchKernelEx(
+        &config_reduce, reduce::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce,
         partials, c, d, alpha, beta, m, n, ldc, ldd);
+    if (launched_reduce != cudaSuccess) return launched_reduce;
     return cudaGetLastError();
 }
 #endif

@@ -173,6 +173,16 @@ GOLDEN: dict[str, Program] = {
         dtype="bf16",
         arch="sm_90a",
     ),
+    # Launched so that it may begin before the kernel before it has ended.
+    "wgmma_dependent_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 8, 1, 1, 16),
+        m=1024,
+        n=640,
+        k=640,
+        layout="nt",
+        arch="sm_90a",
+        launch="dependent",
+    ),
     # A cluster of two along n shares A's tile, MN-major.
     "wgmma_cluster_n_tn": _plan(
         WgmmaChoice(128, 64, 2, 1, 6, 1, 2, 8),
@@ -199,6 +209,16 @@ GOLDEN: dict[str, Program] = {
         arch="sm_80",
     ),
     # n contiguous: columns in vectors, pairs of k made in registers.
+    # Launched so that it may begin before the kernel before it has ended.
+    "bandwidth_dependent_nt": _plan(
+        BandwidthChoice(2, 1, 8, 4, 2),
+        m=1,
+        n=4096,
+        k=4096,
+        layout="nt",
+        arch="sm_90",
+        launch="dependent",
+    ),
     "bandwidth_nn": _plan(BandwidthChoice(8, 1, 8, 3, 2), m=4, n=4096, k=4096, arch="sm_90"),
     # The same in 8-byte vectors, with a tail of k.
     "bandwidth_narrow_nn": _plan(
