@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepgemm_codegen.cli.flags import Command, SectionedOption, level_flags, take_console
+from deepgemm_codegen.cli.completing import complete_kernel
+from deepgemm_codegen.cli.flags import PATH, Command, SectionedOption, level_flags, take_console
 from deepgemm_codegen.cli.streams import print_data
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def folder_option() -> click.Parameter:
     return SectionedOption(
         ["--in", "folder"],
         default="generated",
+        type=PATH,
+        is_eager=True,  # completion of a name looks here
         metavar="FOLDER",
         help="the folder in which names are looked up  [default: generated]",
         section="Input",
@@ -80,7 +83,7 @@ def _text(found: Found) -> str:
 COMMAND = Command(
     "show",
     params=[
-        click.Argument(["name"], metavar="NAME"),
+        click.Argument(["name"], metavar="NAME", shell_complete=complete_kernel),
         folder_option(),
         SectionedOption(
             ["--json", "as_json"], is_flag=True, help="the record as JSON on stdout",
