@@ -71,10 +71,10 @@ def _table(good: list[Built]) -> str:
     """Registers and spilled bytes a thread, shared memory a block, blocks a multiprocessor."""
     rows = [["kernel", "target", "registers", "spilled", "shared", "blocks"]]
     for built in good:
-        used = built.facts["resources"]
-        spilled = used["spill_store_bytes"] + used["spill_load_bytes"]
-        numbers = (used["registers"], spilled, used["shared_bytes"], used["blocks_per_sm"])
-        rows.append([built.name, built.facts["target"], *map(str, numbers)])
+        for used in built.facts["resources"]:
+            spilled = used["spill_store_bytes"] + used["spill_load_bytes"]
+            numbers = (used["registers"], spilled, used["shared_bytes"], used["blocks_per_sm"])
+            rows.append([used["kernel"], built.facts["target"], *map(str, numbers)])
     return aligned(rows, numbers=2)
 
 
