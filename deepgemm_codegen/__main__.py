@@ -14,12 +14,24 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     except ImportError as error:
+        if sys.argv[1:2] == ["doctor"]:
+            return _plain_doctor()
         sys.stderr.write(
             f"error: the Python package {error.name} is missing; install deepgemm_codegen with its"
             " dependencies\n"
         )
         return 3
     return run()
+
+
+def _plain_doctor() -> int:
+    """The doctor's lines where not even the command line's own packages are there."""
+    from deepgemm_codegen.doctor import examine, verdict  # noqa: PLC0415
+
+    findings = examine()
+    code, words = verdict(findings)
+    sys.stdout.write("".join(f"{finding}\n" for finding in findings) + f"verdict: {words}\n")
+    return code
 
 
 if __name__ == "__main__":

@@ -60,41 +60,66 @@ def manifest_schema() -> dict[str, Any]:
             "box": _said("columns and rows of a copy", _list({"type": "integer", "minimum": 1})),
         }
     )
+    plan = _said(
+        "numbers and words of the plan, under the code's names",
+        {
+            "type": "object",
+            "properties": {"body": _TEXT, "schedule": _TEXT},
+            "required": ["body", "schedule"],
+            "additionalProperties": {"type": ["integer", "string"]},
+        },
+    )
+    launch = {
+        "grid": _said("blocks, an expression over dynamic dimensions", _TEXT),
+        "block": _said("threads", {"type": "integer", "minimum": 32}),
+        "shared_bytes": _said("dynamic shared memory of a block", _COUNT),
+    }
+    own_parameters = _list(_object(role), least=1)
+    region = _object(
+        {
+            "name": _said("the argument of the kernels that use it", _TEXT),
+            "dtype": _TEXT,
+            "bytes": _said("an expression", _TEXT),
+            "offset": _said("bytes from the workspace's start, an expression", _TEXT),
+        }
+    )
+    workspace = _object({"bytes": _said("an expression", _TEXT), "regions": _list(region)})
+    launches = _object(
+        {
+            "kernel": _said("the entry symbol", _TEXT),
+            **launch,
+            "plan": plan,
+            "kernel_parameters": own_parameters,
+            "tensor_maps": _list(tensor_map),
+        }
+    )
     kernel = _object(
         {
-            "name": _said("the entry symbol", _TEXT),
+            "name": _said("stem of the file and of the launcher; a lone kernel's symbol", _TEXT),
             "file": _said("the source, beside this file", _TEXT),
             "spec": _said("what was asked for, in one line", _TEXT),
             "target": _said("what the source is compiled for", _TARGET),
             "source_sha256": _SHA256,
-            "launch": _object(
-                {
-                    "grid": _said("blocks, an expression over dynamic dimensions", _TEXT),
-                    "block": _said("threads", {"type": "integer", "minimum": 32}),
-                    "shared_bytes": _said("dynamic shared memory of a block", _COUNT),
-                }
-            ),
-            "plan": _said(
-                "numbers and words of the plan, under the code's names",
-                {
-                    "type": "object",
-                    "properties": {"body": _TEXT, "schedule": _TEXT},
-                    "required": ["body", "schedule"],
-                    "additionalProperties": {"type": ["integer", "string"]},
-                },
-            ),
+            "launch": _said("of a lone kernel", _object(launch)),
+            "plan": plan,
+            "launches": _said("several kernels, in order", _list(launches, least=2)),
+            "workspace": _said("what they pass on through memory of the caller's", workspace),
             "parameters": _said(
                 "what the launcher takes, in order; a pointer has a dtype",
                 _list(_object({**role, "dtype": _TEXT}, optional=("dtype",)), least=1),
             ),
             "kernel_parameters": _said(
-                "what the kernel itself takes, where that differs", _list(_object(role), least=1)
+                "what a lone kernel itself takes, where that differs", own_parameters
             ),
             "tensor_maps": _said("how the host makes the maps among them", _list(tensor_map)),
             "decisions": _list(decision),
         },
-        optional=("kernel_parameters", "tensor_maps"),
+        optional=(
+            *("launch", "plan", "kernel_parameters", "tensor_maps"),
+            *("launches", "workspace"),
+        ),
     )
+    kernel["anyOf"] = [{"required": ["launch", "plan"]}, {"required": ["launches", "workspace"]}]
     left = _object({"file": _TEXT, "source_sha256": _SHA256})
     return _file(
         "manifest of deepgemm_codegen",
@@ -111,6 +136,7 @@ def build_schema() -> dict[str, Any]:
     """``build.json``: what a compiler made of a folder."""
     resources = _object(
         {
+            "kernel": _said("the entry symbol", _TEXT),
             "registers": _said("of a thread", _COUNT),
             "spill_store_bytes": _said("of a thread", _COUNT),
             "spill_load_bytes": _said("of a thread", _COUNT),
@@ -129,7 +155,7 @@ def build_schema() -> dict[str, Any]:
             "source_sha256": _SHA256,
             "cubin_sha256": _SHA256,
             "cubin_bytes": {"type": "integer", "minimum": 1},
-            "resources": resources,
+            "resources": _said("of each kernel, in launch order", _list(resources, least=1)),
         }
     )
     compiler = _said("name and release", _TEXT)
@@ -148,9 +174,9 @@ def dispatch_schema() -> dict[str, Any]:
             "arch": _said("compute capability as a number", {"type": "integer", "minimum": 70}),
             "exact_arch": _said("the code runs on that very part alone", {"type": "boolean"}),
             **{name: _said("as fixed, or the most it may be", size) for name in ("m", "n", "k")},
-            "kernels": _said("all kernels of the spec, in launch order", _list(_TEXT, least=2)),
+            "workspace": _said("whether the launcher takes one", {"type": "boolean"}),
         },
-        optional=("exact_arch", "kernels"),
+        optional=("exact_arch", "workspace"),
     )
     operation = _object(
         {

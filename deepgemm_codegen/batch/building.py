@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen import __version__
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.batch.manifest import read_manifest
+from deepgemm_codegen.batch.manifest import launches_of, read_manifest
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError, InputError, InternalError
 from deepgemm_codegen.files import atomic_write
 from deepgemm_codegen.parallel import cores, in_processes
@@ -158,7 +158,6 @@ def _compiled(name: str, task: _Task) -> Built:
         raise InputError(f"'{task.path}' is not what the manifest tells of; generate again")
     target = str(task.record["target"])
     built = build_cubin(data.decode(), name=name, arch=target)
-    usage = built.resources[name]
     facts = {
         "name": name,
         "target": built.arch,
@@ -166,16 +165,20 @@ def _compiled(name: str, task: _Task) -> Built:
         "source_sha256": digest,
         "cubin_sha256": sha256(built.cubin).hexdigest(),
         "cubin_bytes": len(built.cubin),
-        "resources": _resources(task.record, usage),
+        "resources": [
+            _resources(task.record, launch, built.resources[launch["kernel"]])
+            for launch in launches_of(task.record)
+        ],
     }
     return Built(name, facts, built.cubin)
 
 
-def _resources(record: Mapping[str, Any], usage: ResourceUsage) -> dict[str, int]:
-    """Registers and bytes a thread, shared bytes a block, blocks a multiprocessor."""
+def _resources(
+    record: Mapping[str, Any], launch: Mapping[str, Any], usage: ResourceUsage
+) -> dict[str, Any]:
+    """One kernel's registers and bytes a thread, shared bytes a block, blocks a multiprocessor."""
     spec = GemmSpec.from_text(record["spec"])
     arch = load_arch(spec.arch, spec.gpu, spec.sms)
-    launch = record["launch"]
     fields = asdict(usage)
     static = fields.pop("shared_bytes")
     blocks = occupancy(
@@ -189,6 +192,7 @@ def _resources(record: Mapping[str, Any], usage: ResourceUsage) -> dict[str, int
         reserved_shared=arch.shared_reserved,
     )
     return {
+        "kernel": launch["kernel"],
         **fields,
         "static_shared_bytes": static,
         "shared_bytes": static + launch["shared_bytes"],
@@ -200,7 +204,10 @@ def _text(compiler: str, facts: Sequence[Mapping[str, Any]]) -> str:
     """``build.json``, a kernel a few lines, so that a diff shows what changed."""
     blocks = []
     for each in facts:
-        lines = [f'      "{name}": {json.dumps(value)}' for name, value in each.items()]
+        *head, (_, resources) = each.items()
+        lines = [f'      "{name}": {json.dumps(value)}' for name, value in head]
+        used = ",\n".join(f"        {json.dumps(each)}" for each in resources)
+        lines.append(f'      "resources": [\n{used}\n      ]')
         blocks.append("    {\n" + ",\n".join(lines) + "\n    }")
     return (
         f'{{\n  "format": "{FORMAT}",\n  {_OURS}{__version__}",\n'
@@ -258,7 +265,13 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {**facts, "resources": "", **facts.get("resources", {})}
+    """The facts without nesting; a kernel's are named after it where there are several."""
+    flat = {name: value for name, value in facts.items() if name != "resources"}
+    several = facts.get("resources", [])
+    for used in several:
+        suffix = f" of {used['kernel']}" if len(several) > 1 else ""
+        flat |= {f"{name}{suffix}": value for name, value in used.items()}
+    return flat
 
 
 def _write(folder: str, file: str, data: bytes) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
-from deepgemm_codegen.batch.manifest import read_manifest, record
+from deepgemm_codegen.batch.manifest import launches_of, read_manifest, record
 from deepgemm_codegen.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -143,10 +143,36 @@ def compare(a: Found, b: Found) -> list[Difference]:
                 "decisions", question, *answers, one.get("reason", ""), other.get("reason", "")
             )
         )
-    for part in ("plan", "launch"):
-        found += _paired(part, a.record.get(part, {}), b.record.get(part, {}))
-    found += _paired("build", a.build.get("resources", {}), b.build.get("resources", {}))
+    for part, numbers in (("plan", _plans), ("launch", _launches), ("build", _resources)):
+        found += _paired(part, numbers(a), numbers(b))
     return found
+
+
+def _each(
+    found: Found, values: Sequence[Mapping[str, Any]], shown: Sequence[str]
+) -> dict[str, Any]:
+    """What is told of each kernel in one mapping; names of several end in the kernel's own."""
+    flat: dict[str, Any] = {}
+    for value in values:
+        suffix = str(value["kernel"]).removeprefix(found.name).replace("_", " ")
+        flat |= {f"{name}{suffix}": value[name] for name in shown or value if name != "kernel"}
+    return flat
+
+
+def _plans(found: Found) -> dict[str, Any]:
+    launches = launches_of(found.record)
+    plans = [{"kernel": launch["kernel"], **launch.get("plan", {})} for launch in launches]
+    return _each(found, plans, ())
+
+
+def _launches(found: Found) -> dict[str, Any]:
+    flat = _each(found, launches_of(found.record), ("grid", "block", "shared_bytes"))
+    workspace = found.record.get("workspace")
+    return {**flat, **({"workspace": workspace["bytes"]} if workspace else {})}
+
+
+def _resources(found: Found) -> dict[str, Any]:
+    return _each(found, found.build.get("resources", ()), ())
 
 
 def _words(found: Found) -> list[str]:

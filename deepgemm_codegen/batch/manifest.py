@@ -28,6 +28,7 @@ __all__ = [
     "FORMAT",
     "MANIFEST",
     "Manifest",
+    "launches_of",
     "manifest_text",
     "plan_facts",
     "read_manifest",
@@ -60,6 +61,14 @@ class Manifest:
         """SHA-256 by name of every file that the tool has written."""
         records = {str(each["file"]): str(each["source_sha256"]) for each in self.kernels}
         return {**self.left, **records}
+
+
+def launches_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A record's kernels in launch order: each one's name, launch and plan."""
+    several = record.get("launches")
+    if several:
+        return list(several)
+    return [{"kernel": record["name"], **record["launch"], "plan": record.get("plan", {})}]
 
 
 def plan_facts(plan: KernelPlan) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from deepgemm_codegen.cli.flags import (
+    PATH,
     LazyGroup,
     SectionedOption,
     flag_of,
@@ -37,6 +38,7 @@ _COMMANDS = {
         ("schema", "the JSON Schema of the files that are read and written"),
         ("doctor", "what is installed, and what it is good for"),
         ("cache", "show or empty the cache of compiled kernels"),
+        ("completion", "the script that makes a shell complete all this"),
     )
 }
 
@@ -75,6 +77,7 @@ def _output_flags() -> list[click.Parameter]:
         ),
         SectionedOption(
             ["-o", "--output"],
+            type=PATH,
             metavar="FILE",
             help="write there, whole or not at all, instead of to stdout",
             section=section,

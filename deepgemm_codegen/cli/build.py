@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepgemm_codegen.cli.flags import Command, SectionedOption, level_flags, take_console
+from deepgemm_codegen.cli.flags import PATH, Command, SectionedOption, level_flags, take_console
 from deepgemm_codegen.cli.progress import Progress
 from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.cli.tables import aligned
@@ -71,10 +71,10 @@ def _table(good: list[Built]) -> str:
     """Registers and spilled bytes a thread, shared memory a block, blocks a multiprocessor."""
     rows = [["kernel", "target", "registers", "spilled", "shared", "blocks"]]
     for built in good:
-        used = built.facts["resources"]
-        spilled = used["spill_store_bytes"] + used["spill_load_bytes"]
-        numbers = (used["registers"], spilled, used["shared_bytes"], used["blocks_per_sm"])
-        rows.append([built.name, built.facts["target"], *map(str, numbers)])
+        for used in built.facts["resources"]:
+            spilled = used["spill_store_bytes"] + used["spill_load_bytes"]
+            numbers = (used["registers"], spilled, used["shared_bytes"], used["blocks_per_sm"])
+            rows.append([used["kernel"], built.facts["target"], *map(str, numbers)])
     return aligned(rows, numbers=2)
 
 
@@ -96,9 +96,10 @@ def _report_json(report: BuildReport) -> str:
 COMMAND = Command(
     "build",
     params=[
-        click.Argument(["folder"], metavar="FOLDER"),
+        click.Argument(["folder"], type=PATH, metavar="FOLDER"),
         SectionedOption(
             ["-o", "--out"],
+            type=PATH,
             metavar="FOLDER",
             help="where the cubins and build.json go  [default: the same folder]",
             section="Output",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deepgemm_codegen.cli.completing import complete_kernel
 from deepgemm_codegen.cli.flags import Command, SectionedOption, level_flags, take_console
 from deepgemm_codegen.cli.show import folder_option
 from deepgemm_codegen.cli.streams import print_data
@@ -78,8 +79,8 @@ def _as_json(pairs: Sequence[tuple[Found, Found, Sequence[Difference]]]) -> str:
 COMMAND = Command(
     "diff",
     params=[
-        click.Argument(["a"], metavar="A"),
-        click.Argument(["b"], metavar="B"),
+        click.Argument(["a"], metavar="A", shell_complete=complete_kernel),
+        click.Argument(["b"], metavar="B", shell_complete=complete_kernel),
         folder_option(),
         SectionedOption(
             ["--json", "as_json"], is_flag=True, help="all points as JSON on stdout",

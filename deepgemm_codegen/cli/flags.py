@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "PATH",
     "Command",
     "LazyGroup",
     "SectionedOption",
@@ -27,6 +28,9 @@ __all__ = [
     "take_console",
     "version_flag",
 ]
+
+PATH = click.Path(readable=False)
+"""A path that a shell completes and that nothing is asked of here."""
 
 _DEFAULTS = {
     "batch": "1",
@@ -83,6 +87,7 @@ def spec_flags() -> list[click.Parameter]:
             metavar=_METAVARS.get(name, "NUMBER"),
             help=text + (f"  [default: {_DEFAULTS[name]}]" if name in _DEFAULTS else ""),
             section=_SECTIONS.get(name, "Problem"),
+            shell_complete=_completer_of(name),
         )
         for name, text in FIELDS.items()
     ]
@@ -92,10 +97,23 @@ def spec_flags() -> list[click.Parameter]:
             metavar="|".join(OVERRIDE_WORDS.get(name, ("NUMBER",))),
             help=f"{text}  [environment: DGEMM_{name.upper()}]",
             section="Decisions to take over (the tree works around them)",
+            shell_complete=_completer_of(name),
         )
         for name, text in OVERRIDES.items()
     )
     return fields
+
+
+def _completer_of(name: str) -> Any:
+    """Looks the field's completer up when a shell asks, which is rare."""
+
+    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+        from deepgemm_codegen.cli.completing import complete_field  # noqa: PLC0415
+
+        found = complete_field(name)
+        return found(context, parameter, begun) if found else []
+
+    return complete
 
 
 def level_flags() -> list[click.Parameter]:
@@ -117,7 +135,7 @@ def level_flags() -> list[click.Parameter]:
 def files_argument(*, required: bool) -> click.Parameter:
     """Kernel files, any number of them."""
     metavar = "FILE..." if required else "[FILE]..."
-    return click.Argument(["files"], nargs=-1, required=required, metavar=metavar)
+    return click.Argument(["files"], nargs=-1, required=required, metavar=metavar, type=PATH)
 
 
 def version_flag() -> click.Parameter:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deepgemm_codegen.cli.flags import (
+    PATH,
     Command,
     SectionedOption,
     files_argument,
@@ -176,6 +177,7 @@ _OPTIONS: list[click.Parameter] = [
     SectionedOption(
         ["-o", "--out", "out"],
         required=True,
+        type=PATH,
         metavar="FOLDER",
         help="where the .cu files, dispatch.h and manifest.json go",
         section="Output",

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from deepgemm_codegen.cli.completing import complete_words
 from deepgemm_codegen.cli.flags import Command, flag_of, level_flags, take_console
 from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.errors import InputError, nearest
@@ -70,6 +71,12 @@ def _field(name: str) -> str:
     )
 
 
+def _known() -> list[str]:
+    from deepgemm_codegen.specfile.fields import GROUPS, HELP  # noqa: PLC0415
+
+    return [*_FILES, *HELP, *GROUPS]
+
+
 COMMAND = Command(
     "schema",
     params=[
@@ -78,6 +85,7 @@ COMMAND = Command(
             default="kernels",
             required=False,
             metavar=f"[{'|'.join(_FILES)}|FIELD]",
+            shell_complete=complete_words(_known),
         ),
         *level_flags(),
     ],

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepgemm_codegen.cli.flags import Command, SectionedOption, level_flags, take_console
+from deepgemm_codegen.cli.completing import complete_kernel
+from deepgemm_codegen.cli.flags import PATH, Command, SectionedOption, level_flags, take_console
 from deepgemm_codegen.cli.streams import print_data
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.batch.lookup import Found
 
 __all__ = ["COMMAND", "folder_option"]
@@ -23,6 +26,8 @@ def folder_option() -> click.Parameter:
     return SectionedOption(
         ["--in", "folder"],
         default="generated",
+        type=PATH,
+        is_eager=True,  # completion of a name looks here
         metavar="FOLDER",
         help="the folder in which names are looked up  [default: generated]",
         section="Input",
@@ -49,7 +54,9 @@ def _show(*, name: str, folder: str, as_json: bool, **values: Any) -> int:
 
 
 def _text(found: Found) -> str:
-    record, launch = found.record, found.record["launch"]
+    from deepgemm_codegen.batch.manifest import launches_of  # noqa: PLC0415
+
+    record = found.record
     arguments = ", ".join(
         f"{p['name']} ({p['dtype']}*)" if "dtype" in p else p["name"] for p in record["parameters"]
     )
@@ -57,19 +64,18 @@ def _text(found: Found) -> str:
         ("spec", record["spec"]),
         ("file", f"{record['file']}, {found.source}"),
         ("target", record["target"]),
-        ("grid", f"{launch['grid']} blocks of {launch['block']} threads"),
-        ("shared", f"{launch['shared_bytes']} bytes a block"),
         ("arguments", arguments),
-        ("plan", ", ".join(f"{name} {value}" for name, value in record.get("plan", {}).items())),
     ]
-    if found.build:
-        used = found.build["resources"]
-        spilled = used["spill_store_bytes"] + used["spill_load_bytes"]
-        built = (
-            f"{used['registers']} registers a thread, {spilled} bytes spilled,"
-            f" {used['blocks_per_sm']} blocks a multiprocessor, by {found.build['compiler']}"
-        )
-        rows.append(("built", built))
+    if "workspace" in record:
+        rows.append(("workspace", f"{record['workspace']['bytes']} bytes"))
+    built = {used["kernel"]: used for used in found.build.get("resources", ())}
+    launches = launches_of(record)
+    for launch in launches:
+        if len(launches) > 1:
+            rows.append(("kernel", launch["kernel"]))
+        rows += _kernel_rows(launch)
+        if launch["kernel"] in built:
+            rows.append(("built", _built(built[launch["kernel"]], found.build["compiler"])))
     lines = [record["name"], *(f"  {name:<10} {value}" for name, value in rows), ""]
     for decision in record["decisions"]:
         lines.append(f"[{decision['id']}] {decision['question']}: {decision['choice']}")
@@ -77,10 +83,27 @@ def _text(found: Found) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _kernel_rows(launch: Mapping[str, Any]) -> list[tuple[str, str]]:
+    plan = ", ".join(f"{name} {value}" for name, value in launch.get("plan", {}).items())
+    return [
+        ("grid", f"{launch['grid']} blocks of {launch['block']} threads"),
+        ("shared", f"{launch['shared_bytes']} bytes a block"),
+        ("plan", plan),
+    ]
+
+
+def _built(used: Mapping[str, Any], compiler: str) -> str:
+    spilled = used["spill_store_bytes"] + used["spill_load_bytes"]
+    return (
+        f"{used['registers']} registers a thread, {spilled} bytes spilled,"
+        f" {used['blocks_per_sm']} blocks a multiprocessor, by {compiler}"
+    )
+
+
 COMMAND = Command(
     "show",
     params=[
-        click.Argument(["name"], metavar="NAME"),
+        click.Argument(["name"], metavar="NAME", shell_complete=complete_kernel),
         folder_option(),
         SectionedOption(
             ["--json", "as_json"], is_flag=True, help="the record as JSON on stdout",

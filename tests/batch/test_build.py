@@ -70,11 +70,29 @@ def test_cubins_and_what_they_take(folder: Path, tmp_path: Path) -> None:
         assert kernel["cubin_sha256"] == hashlib.sha256(cubin).hexdigest()
         assert kernel["source_sha256"] == record["source_sha256"]
         assert kernel["options"] == options_for(record["target"])
-        usage, used = direct.resources[record["name"]], kernel["resources"]
+        usage, (used,) = direct.resources[record["name"]], kernel["resources"]
         assert used["registers"] == usage.registers > 0
         assert used["shared_bytes"] == record["launch"]["shared_bytes"] + usage.shared_bytes
         assert used["blocks_per_sm"] >= 1
     assert str(tmp_path) not in (tmp_path / "out" / BUILD).read_text(encoding="utf-8")
+
+
+def test_each_kernel_of_a_program(tmp_path: Path) -> None:
+    """One cubin has them all; each takes registers of its own."""
+    generate([entry(64, n=64, k=1024, split_k=4)], tmp_path)
+    report = build(tmp_path)
+    assert report.exit_code == 0
+    given = content(tmp_path)
+    rules = SCHEMAS["build"]()
+    assert list(faults(given, rules, rules)) == []
+    (kernel,) = given["kernels"]
+    names = [used["kernel"] for used in kernel["resources"]]
+    assert names == [f"{kernel['name']}_product", f"{kernel['name']}_reduce"]
+    assert len(list(tmp_path.glob("*.cubin"))) == 1
+    kernel["resources"][1]["registers"] = 1
+    (tmp_path / BUILD).write_text(json.dumps(given))
+    (change,) = build(tmp_path, check=True).changed
+    assert change.startswith(f"{kernel['name']}: registers of {names[1]}: 1 -> ")
 
 
 def test_the_same_folder_and_no_cubins(folder: Path) -> None:
@@ -174,8 +192,8 @@ def test_a_check_tells_what_changed_and_writes_nothing(folder: Path) -> None:
     assert build(folder, check=True).exit_code == 0
     path = folder / BUILD
     given = content(folder)
-    registers = given["kernels"][0]["resources"]["registers"]
-    given["kernels"][0]["resources"]["registers"] = 7
+    registers = given["kernels"][0]["resources"][0]["registers"]
+    given["kernels"][0]["resources"][0]["registers"] = 7
     given["kernels"][1]["name"] = "gone"
     given["compiler"] = "NVRTC 1.0.0"
     path.write_text(json.dumps(given))

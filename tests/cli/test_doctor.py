@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.cli import doctor
+from deepgemm_codegen import doctor
 from tests.cli.conftest import SMALL, Cli, Result
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_here(cli: Cli) -> None:
 
 def test_json_and_settings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DGEMM_TILE_M", "64")
-    assert "set   tile_m     DGEMM_TILE_M=64" in cli("doctor").out
+    assert "set   tile_m       DGEMM_TILE_M=64" in cli("doctor").out
     report = json.loads(cli("doctor", "--json").out)
     assert report["format"] == "1.0"
     assert report["environment"] == {"tile_m": "DGEMM_TILE_M=64"}
@@ -62,7 +62,7 @@ def test_json_and_settings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_compiler() -> None:
     result = without({"cuda", "nvidia"}, "doctor")
     assert (result.code, result.err) == (3, "")
-    assert "\nlack  nvrtc      the Python package cuda-bindings is missing" in result.out
+    assert "\nlack  nvrtc        the Python package cuda-bindings is missing" in result.out
     assert result.out.splitlines()[-1].startswith(
         "verdict: writes CUDA C++ (--emit=cu) but no PTX; mend that with: pip install "
     )
@@ -76,7 +76,7 @@ def test_with_nothing_installed() -> None:
     missing = {"cuda", "nvidia", "cupy", "numpy", "ml_dtypes", "jinja2", "yaml", "platformdirs"}
     result = without(missing | {"filelock"}, "doctor")
     assert (result.code, result.err) == (3, "")
-    assert "lack  jinja2     not installed: pip install Jinja2" in result.out
+    assert "lack  jinja2       not installed: pip install Jinja2" in result.out
     assert result.out.splitlines()[-1] == (
         "verdict: cannot generate kernels; mend the lines marked lack"
     )
@@ -90,11 +90,56 @@ def test_with_nothing_installed() -> None:
 
 def test_without_click() -> None:
     result = without({"click"}, "doctor")
-    assert (result.code, result.out) == (3, "")
-    assert result.err == (
+    assert (result.code, result.err) == (3, "")
+    assert "lack  click        not installed: pip install click\n" in result.out
+    assert result.out.splitlines()[-1] == (
+        "verdict: cannot generate kernels; mend the lines marked lack"
+    )
+    refused = without({"click"}, *SMALL)
+    assert (refused.code, refused.out) == (3, "")
+    assert refused.err == (
         "error: the Python package click is missing; install deepgemm_codegen with its"
         " dependencies\n"
     )
+
+
+def test_on_an_empty_machine_every_line_says_what_to_do() -> None:
+    """Nothing but the interpreter: each line that is not ``ok`` names a remedy."""
+    missing = {"cuda", "nvidia", "cupy", "rich", *doctor._NEEDED}
+    result = without(missing, "doctor")
+    assert (result.code, result.err) == (3, "")
+    lines = result.out.splitlines()[:-1]
+    assert [line.split()[1] for line in lines] == [what for what, _ in doctor._CHECKS]
+    remedies = ("pip install ", "set DGEMM_CACHE_DIR", "install NVIDIA's driver")
+    for line in lines:
+        state, what, text = line.split(maxsplit=2)
+        if state != "ok":
+            assert any(remedy in text for remedy in remedies), line
+        else:
+            assert what in ("python", "templates", "gpu", "ptxas", "nvdisasm"), line
+
+
+def test_an_architecture(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_gpu_arch", lambda: "")
+    result = cli("doctor", "--arch=sm_90a")
+    assert result.code == 0
+    line = next(line for line in result.out.splitlines() if " sm_90a " in line)
+    assert line.startswith("none  sm_90a       NVRTC compiles for sm_90a; no GPU to run it on: ")
+    monkeypatch.setattr(doctor, "_gpu_arch", lambda: "sm_90")
+    assert "ok    sm_90a       NVRTC compiles for sm_90a, and sm_90 runs it\n" in (
+        cli("doctor", "--arch=sm_90a").out
+    )
+    assert "ok    sm_80        NVRTC compiles for sm_80, and sm_90 runs it\n" in (
+        cli("doctor", "--arch=sm_80").out
+    )
+    monkeypatch.setattr(doctor, "_gpu_arch", lambda: "sm_100")
+    assert (
+        "none  sm_90a       NVRTC compiles for sm_90a; built for sm_90a, but the device is sm_100: "
+        in cli("doctor", "--arch=sm_90a").out
+    )
+    unknown = cli("doctor", "--arch=sm_999")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert unknown.err.startswith("error: arch = sm_999: no facts for sm_999; known: sm_75, ")
 
 
 def test_a_broken_check_is_a_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +149,10 @@ def test_a_broken_check_is_a_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(doctor, "_CHECKS", (*doctor._CHECKS, ("cupy", broken)))
     result = cli("doctor")
     assert result.code == 0
-    assert "none  cupy       broken (ValueError: odd library); install it again" in result.out
+    assert (
+        "none  cupy         broken (ValueError: odd library): pip install --force-reinstall cupy"
+        in result.out
+    )
 
 
 def test_the_cache(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_show(cli: Cli, folder: Path) -> None:
     assert lines[0] == name
     assert lines[1].startswith("  spec       m=64 n=64 k=64 dtype=fp16 epilogue=bias:fp16 ")
     assert lines[2] == f"  file       {name}.cu, as listed"
-    assert lines[6] == "  arguments  a (fp16*), b (fp16*), d (fp16*), bias0 (fp16*), alpha"
+    assert lines[4] == "  arguments  a (fp16*), b (fp16*), d (fp16*), bias0 (fp16*), alpha"
     assert lines[7].startswith("  plan       body mma_sync, tile_m ")
     assert "[D03] tile: " in result.out
     assert result.out == cli("show", f"generated/{name}.cu").out
@@ -93,7 +93,7 @@ def test_show_tells_what_a_build_found(cli: Cli, folder: Path) -> None:
     assert "\n  built      " in text
     assert " registers a thread, 0 bytes spilled, " in text
     record = json.loads(cli("show", "two", "--json").out)["kernels"][0]
-    assert record["build"]["resources"]["registers"] > 0
+    assert record["build"]["resources"][0]["registers"] > 0
     # A build of another source says nothing of this one.
     Path("kernels.yaml").write_text(TEXT.replace("layout: nt", "layout: nt, stages: 3"))
     cli("generate", "kernels.yaml", "-o", "generated", "--clean", "-q")
@@ -114,6 +114,20 @@ def test_show_a_spec(cli: Cli, tmp_path: Path) -> None:
     result = cli("show", "m=64 n=64 k=64")
     assert "not written" in result.out.splitlines()[2]
     assert cli("show", "m=0 n=64 k=64").err == "error: m = 0: too small; the smallest is 1\n"
+
+
+def test_several_kernels_of_a_spec(cli: Cli) -> None:
+    spec = "m=64 n=64 k=2048 split_k=4"
+    text = cli("show", spec).out
+    assert "\n  workspace  65536 bytes\n" in text
+    assert [line.split("_")[-1] for line in text.splitlines() if "  kernel  " in line] == [
+        "product",
+        "reduce",
+    ]
+    lines = [line.split() for line in cli("diff", "m=64 n=64 k=2048", spec).out.splitlines()]
+    assert ["split_k", "-", "4"] in lines
+    assert ["body", "reduce", "-", "reduce"] in lines
+    assert ["workspace", "-", "65536"] in lines
 
 
 def test_names_that_mean_nothing_or_too_much(cli: Cli, folder: Path) -> None:
