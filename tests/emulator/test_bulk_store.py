@@ -135,7 +135,7 @@ st.global.u32 [%d9], %r11;
 def test_multicast_brings_the_box_to_both_blocks() -> None:
     tensor, _ = plain()
     out, buffer = output(64)
-    report = execute(MULTICAST, [tensor, buffer], shared=32776, cluster=2, blocks=4)
+    report = execute(MULTICAST, [tensor, buffer], shared=32776, cluster=2, blocks=2)
     assert report.findings == (), str(report)
     np.testing.assert_array_equal(out[:32], np.arange(64).astype(np.uint16).view(np.uint32))
     np.testing.assert_array_equal(out[32:], out[:32])
