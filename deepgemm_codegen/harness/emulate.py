@@ -61,10 +61,7 @@ class EmulatorDevice:
         self._checks = Checks(races=races, costs=costs)
         self._aligned = aligned
 
-    @property
-    def where(self) -> str:
-        """See `Device`."""
-        return "emulator"
+    where = "emulator"
 
     @property
     def arithmetic(self) -> str:

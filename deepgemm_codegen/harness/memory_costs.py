@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.harness.blocks import choose_blocks
 from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.emulate import EmulatorDevice
-from deepgemm_codegen.harness.verify import block_budget
+from deepgemm_codegen.harness.trials import block_budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
