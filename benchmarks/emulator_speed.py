@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).parents[1] / "tests" / "emulator" / "data" / "gemm.cu"
 TILE, K = 128, 512
+CHECKED = (
+    (Checks(races=True, costs=True), "races and costs"),
+    (Checks(races=True), "races checked"),
+    (Checks(races=False), "unchecked"),
+)
 SIZES = ("-DTM=128", "-DTN=128", "-DTK=32", "-DWM=64", "-DWN=64", "-DSTAGES=3", '-DTYPE="f16"')
 
 
@@ -131,10 +136,9 @@ def main() -> None:
             f"parse {1e3 * (middle - start):.0f} ms, translate {1e3 * (end - middle):.0f} ms"
         )
         for whole in (True, False):
-            for races in (True, False):
-                times = measure(kernel, launch(whole=whole), arguments.repeat, Checks(races=races))
-                label = f"{'whole numbers' if whole else 'random numbers':15} "
-                label += "races checked" if races else "unchecked    "
+            for checks, words in CHECKED:
+                times = measure(kernel, launch(whole=whole), arguments.repeat, checks)
+                label = f"{'whole numbers' if whole else 'random numbers':15} {words:15}"
                 best, median = min(times), statistics.median(times)
                 print(f"{label}  best {best:6.1f} ms  median {median:6.1f} ms")
 

@@ -39,6 +39,7 @@ class SharedCost:
 
     Attributes:
         place: the instruction.
+        width: bytes of a lane's access.
         requests: warp accesses.
         wavefronts: taken by all of them.
         excess: wavefronts beyond one a pass; 0 is conflict-free.
@@ -46,6 +47,7 @@ class SharedCost:
     """
 
     place: Place
+    width: int
     requests: int
     wavefronts: int
     excess: int
@@ -58,12 +60,14 @@ class GlobalCost:
 
     Attributes:
         place: the instruction.
+        width: bytes of a lane's access.
         requests: warp accesses.
         sectors: 32-byte sectors touched, summed over the requests.
         ideal: the fewest that could hold the bytes.
     """
 
     place: Place
+    width: int
     requests: int
     sectors: int
     ideal: int
@@ -146,7 +150,7 @@ class CostListener(Listener):
             touched = _distinct(warps, np.concatenate([first, last]))[0]
             requests, sectors = np.unique(touched, return_counts=True)
             lanes = np.unique(access.ids >> 5, return_counts=True)[1]
-        ideal = -(-lanes * access.width // _SECTOR)
+        ideal = np.minimum(-(-lanes * access.width // _SECTOR), sectors)  # lanes may share bytes
         sites, which = np.unique(requests >> (SITE_SHIFT - 5), return_inverse=True)
         found = [
             np.bincount(which),
@@ -154,8 +158,9 @@ class CostListener(Listener):
             np.bincount(which, ideal),
         ]
         for site, *numbers in zip(sites.tolist(), *found, strict=True):
-            entry = self._global.setdefault(site, [0, 0, 0])
-            for i, number in enumerate(numbers):
+            entry = self._global.setdefault(site, [0, 0, 0, 0])
+            entry[0] = max(entry[0], access.width)
+            for i, number in enumerate(numbers, 1):
                 entry[i] += int(number)
 
     def _count(self, access: Access) -> None:
@@ -188,11 +193,12 @@ class CostListener(Listener):
         np.maximum.at(degree, which, degrees)
         warps = np.bincount(np.searchsorted(sites, requests >> SITE_SHIFT))
         for i, site in enumerate(sites.tolist()):
-            entry = self._shared.setdefault(site, [0, 0, 0, 0])
-            entry[0] += int(warps[i])
-            entry[1] += int(wavefronts[i])
-            entry[2] += int(wavefronts[i]) - int(counts[i])
-            entry[3] = max(entry[3], int(degree[i]))
+            entry = self._shared.setdefault(site, [0, 0, 0, 0, 0])
+            entry[0] = max(entry[0], access.width)
+            entry[1] += int(warps[i])
+            entry[2] += int(wavefronts[i])
+            entry[3] += int(wavefronts[i]) - int(counts[i])
+            entry[4] = max(entry[4], int(degree[i]))
 
     def shared_costs(self, place: Callable[[int], Place]) -> tuple[SharedCost, ...]:
         """By instruction, in program order."""

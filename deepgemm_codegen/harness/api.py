@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -11,14 +12,16 @@ from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.memory import read_region
 from deepgemm_codegen.harness.numbers import decode
+from deepgemm_codegen.harness.trials import VALUES, Settings, block_budget, refuse_endless
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
-from deepgemm_codegen.harness.verify import block_budget, judge, refuse_endless
+from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.harness.device import Device
+    from deepgemm_codegen.harness.verify import Progress
     from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = ["gpu_arch", "same_bits", "verify"]
@@ -34,8 +37,10 @@ def verify(
     built_for: str = "",
     on: Where = "auto",
     arithmetic: str = "",
+    settings: Settings | None = None,
     seed: int = 0,
     effort: float = 1.0,
+    progress: Progress | None = None,
 ) -> Verdict:
     """Judges a program on a GPU or on the emulator.
 
@@ -49,15 +54,20 @@ def verify(
             else the emulator, with a note that says why.
         arithmetic: whose tensor cores the emulator imitates; empty for the plan's target (on a
             GPU always that GPU's).
+        settings: how; by default all checks, with the next two.
         seed: of inputs and of sampled blocks.
         effort: factor on the number of blocks that the emulator runs.
+        progress: told of every launch that is done.
 
     Raises:
         EnvironmentLackError: what was asked for is not there.
         InputError: neither PTX nor a cubin was given for the place asked for.
     """
     plan = as_program(program)
+    settings = settings or Settings(seed, effort)
     notes: tuple[str, ...] = ()
+    if on == "auto" and not settings.checks & (VALUES | {"emulator"}):
+        cubin = None  # a GPU has nothing to say about the rest
     if on != "emulator" and cubin is not None:
         try:
             return _on_gpu(
@@ -65,8 +75,8 @@ def verify(
                 ptx=ptx,
                 cubin=cubin,
                 built_for=built_for or plan.target,
-                seed=seed,
-                effort=effort,
+                settings=settings,
+                progress=progress,
             )
         except EnvironmentLackError as error:
             if on == "gpu" or ptx is None:
@@ -76,12 +86,11 @@ def verify(
         raise InputError("verifying on a GPU needs a cubin")
     if ptx is None:
         raise InputError("verifying on the emulator needs PTX")
-    from deepgemm_codegen.harness.emulate import EmulatorDevice  # noqa: PLC0415  numpy, parser
+    from deepgemm_codegen.harness.spread import on_emulator  # noqa: PLC0415  numpy, parser
 
     refuse_endless(plan.product)
     text = ptx if isinstance(ptx, str) else ptx()
-    device = EmulatorDevice(plan, text, arithmetic)
-    verdict = judge(device, plan, seed=seed, effort=effort)
+    verdict = on_emulator(plan, text, arithmetic, settings, progress)
     return replace(verdict, notes=verdict.notes + notes)
 
 
@@ -102,34 +111,39 @@ def _on_gpu(
     ptx: Callable[[], str] | str | None,
     cubin: Callable[[], bytes] | bytes,
     built_for: str,
-    seed: int,
-    effort: float,
+    settings: Settings,
+    progress: Progress | None,
 ) -> Verdict:
     from deepgemm_codegen.harness.emulate import EmulatorDevice  # noqa: PLC0415
     from deepgemm_codegen.harness.gpu import GpuDevice  # noqa: PLC0415  imports cupy's needs
 
     device = GpuDevice(plan, cubin if isinstance(cubin, bytes) else cubin(), built_for)
     try:
-        verdict = judge(device, plan, seed=seed, effort=effort)
+        verdict = judge(device, plan, settings, progress=progress)
     except MemoryError as error:  # cupy's own is one
         raise EnvironmentLackError(
             f"{plan.name}: the GPU's memory does not hold the operands and the oracle ({error})"
         ) from error
-    if ptx is None or not verdict.passed:
+    if ptx is None or not verdict.passed or "emulator" not in settings.checks:
         return verdict
-    emulator = EmulatorDevice(plan, ptx if isinstance(ptx, str) else ptx(), device.arithmetic)
-    more = []
-    for number, case in enumerate(cases_of(plan, seed)):
+    text = ptx if isinstance(ptx, str) else ptx()
+    emulator = EmulatorDevice(plan, text, device.arithmetic, races="races" in settings.checks)
+    more: list[CheckResult] = []
+    left = 0
+    for number, case in enumerate(cases_of(plan, settings.seed)):
         if case.check != "random" or not all(s.definition.exact for s in plan.spec.epilogue):
             continue
-        count = block_budget(case.problem, case.share, effort)
-        blocks = choose_blocks(case.problem, count, seed + number)
+        if time.monotonic() > settings.deadline:
+            left += 1
+            continue
+        count = block_budget(case.problem, case.share, settings.effort)
+        blocks = choose_blocks(case.problem, count, settings.seed + number)
         try:
             more.append(same_bits(device, emulator, case, blocks))
         except LaunchFailedError as error:
             more.append(CheckResult.fault("emulator", case.problem, error))
             break
-    return replace(verdict, checks=verdict.checks + tuple(more))
+    return replace(verdict, checks=verdict.checks + tuple(more), unjudged=verdict.unjudged + left)
 
 
 def same_bits(device: Device, emulator: Device, case: Case, blocks: tuple[int, ...]) -> CheckResult:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deepgemm_codegen.errors import CodegenError
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.emulator import Statistics
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Problem
@@ -31,12 +32,14 @@ class Outcome:
             where D is too big to fill.
         faults: findings and damaged guard bands, each a text for people.
         complete: whether the run went to its end; D means nothing otherwise.
+        statistics: of each run of the emulator.
     """
 
     d: Any
     background: int
     faults: tuple[str, ...] = ()
     complete: bool = True
+    statistics: tuple[Statistics, ...] = ()
 
 
 class Device(Protocol):

@@ -7,14 +7,14 @@ tests plant faults.
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, regions_of, written_by
-from deepgemm_codegen.harness.cases import Case, cases_of
+from deepgemm_codegen.harness.blocks import describe_tile, regions_of, written_by
 from deepgemm_codegen.harness.compare import Comparison, compare
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.diagnose import diagnose
@@ -22,25 +22,21 @@ from deepgemm_codegen.harness.memory import read_region, stray_writes
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.oracle import Oracle, StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import Region
+from deepgemm_codegen.harness.trials import Settings, Trial, trials_of
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from deepgemm_codegen.harness.cases import Case
     from deepgemm_codegen.harness.device import Device, Outcome
     from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan, Program
 
-__all__ = ["block_budget", "judge", "judge_case", "refuse_endless"]
+__all__ = ["Progress", "conclude", "judge", "judge_case", "judge_trial"]
 
-BLOCK_WORK = 1 << 29
-"""Multiply-adds that a case may cost at effort 1: four tiles of 128x128x4096, about a second."""
-
-SLICE_OVERHEAD = 400_000
-"""What a slice of k costs whatever the tile's size, in multiply-adds (measured: 0.4 ms)."""
-
-MOST_BLOCKS = 16
-"""Blocks of one case at the sampled effort, however small they are."""
+Progress = Callable[[int, int], None]
+"""Is told how many launches are done, and of how many."""
 
 MOST_BATCHES = 256
 """Products of a batch whose elements are compared; beyond it some are drawn."""
@@ -52,92 +48,93 @@ _OPERAND_CHUNK = 1 << 26
 """Elements of A and of B held at a time, as float64."""
 
 
-MOST_WORK = 64 * BLOCK_WORK
-"""What one block may cost on the emulator, about a minute; beyond it a GPU has to judge."""
-
-
-def refuse_endless(plan: KernelPlan) -> None:
-    """Refuses a plan whose single tile, which one block computes, is too much for the emulator.
-
-    Raises:
-        EnvironmentLackError: k is so long that one block passes `MOST_WORK`.
-    """
-    slices = -(-plan.k.size // plan.k.tile)
-    work = _block_work(plan, slices)
-    if work > MOST_WORK:
-        minutes = max(work // MOST_WORK, 2)
-        raise EnvironmentLackError(
-            f"k = {plan.k.size}: one block alone would take about {minutes} minutes on the"
-            " emulator, which gives it one; judge it on a GPU, or a shorter k"
-        )
-
-
-def _block_work(plan: KernelPlan, slices: int) -> int:
-    """Multiply-adds that one tile costs, with what each slice costs whatever its size."""
-    tile = plan.m.tile * plan.n.tile
-    return tile * plan.k.split + slices * (SLICE_OVERHEAD + tile * plan.k.tile)
-
-
-def block_budget(problem: Problem, share: float, effort: float = 1.0) -> int:
-    """Tiles of one case on the emulator: what the work of each affords, and at least one.
-
-    The case with the whole share gets two at least: the first tile and the last, where tails meet.
-    """
-    plan = problem.plan
-    slices = -(-problem.k // plan.k.tile) if problem.alpha else 0
-    work = _block_work(plan, slices)
-    count = int(min(BLOCK_WORK / work, MOST_BLOCKS) * share * effort)
-    return max(count, 2 if share >= 1.0 else 1)
-
-
 def judge(
     device: Device,
     plan: Program | KernelPlan,
+    settings: Settings | None = None,
     *,
     seed: int = 0,
     effort: float = 1.0,
     cases: Sequence[Case] | None = None,
+    progress: Progress | None = None,
 ) -> Verdict:
     """Runs every case of a program, or of a kernel that is one, on a device.
 
     Args:
         device: where.
         plan: the program's or the kernel's.
+        settings: how; by default all checks, with the next two.
         seed: of inputs and sampled blocks.
         effort: factor on the number of sampled blocks.
         cases: other cases than the plan's own.
+        progress: told of every launch that is done.
     """
+    settings = settings or Settings(seed, effort)
+    trials = trials_of(plan, settings, samples=device.samples, cases=cases)
     results = []
+    for trial in trials:
+        if time.monotonic() > settings.deadline:
+            break
+        result = judge_trial(device, trial)
+        results.append((trial, result))
+        if progress is not None:
+            progress(len(results), len(trials))
+        if result.fatal:
+            break  # a GPU that met an illegal address runs nothing more
+    return conclude(plan.name, device.where, results, trials)
+
+
+def judge_trial(device: Device, trial: Trial) -> CheckResult:
+    """One launch and its comparison, also where it does not end."""
+    try:
+        return judge_case(device, trial.case, trial.blocks, compare_values=trial.compare)
+    except LaunchFailedError as error:
+        return CheckResult.fault(trial.case.check, trial.case.problem, error)
+
+
+def conclude(
+    name: str, where: str, results: Sequence[tuple[Trial, CheckResult]], trials: Sequence[Trial]
+) -> Verdict:
+    """The verdict that some trials come to; those without a result were not judged.
+
+    Args:
+        name: the kernel's.
+        where: see `Device`.
+        results: of the trials that ran, in their order; parts of one case are joined.
+        trials: all of them.
+    """
+    checks: dict[int, CheckResult] = {}
     ran: set[int] = set()  # blocks of the largest grid that computed a product
     grid = 0
-    for number, case in enumerate(cases_of(plan, seed) if cases is None else cases):
-        problem = case.problem
-        blocks = None
-        if device.samples:
-            count = block_budget(problem, case.share, effort)
-            inside = case.check == "random"
-            blocks = choose_blocks(problem, count, seed + number, corners=not inside)
-            if len(blocks) == problem.grid:
-                blocks = None
-        try:
-            results.append(judge_case(device, case, blocks))
-        except LaunchFailedError as error:
-            results.append(CheckResult.fault(case.check, problem, error))
-            break  # a GPU that met an illegal address runs nothing more
+    for trial, result in results:
+        before = checks.get(trial.number)
+        checks[trial.number] = result if before is None else before.joined(result)
+        problem = trial.case.problem
+        if result.fatal:
+            continue
         if problem.grid > grid:
             grid, ran = problem.grid, set()
         if problem.grid == grid and problem.alpha:
-            ran.update(range(grid) if blocks is None else blocks)
-    return Verdict(plan.name, device.where, tuple(results), grid, len(ran))
+            ran.update(range(grid) if trial.blocks is None else trial.blocks)
+    fatal = any(result.fatal for _, result in results)
+    left = 0 if fatal else len(trials) - len(results)
+    return Verdict(name, where, tuple(checks.values()), grid, len(ran), unjudged=left)
 
 
-def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None) -> CheckResult:
+def judge_case(
+    device: Device,
+    case: Case,
+    blocks: tuple[int, ...] | None = None,
+    *,
+    compare_values: bool = True,
+) -> CheckResult:
     """One launch (two where the case repeats and the device runs whole grids) and its comparison.
 
     Args:
         device: where.
         case: what, and how to compare.
         blocks: which blocks; None for the whole grid.
+        compare_values: False to look at what the device found alone.
     """
     problem, xp = case.problem, device.xp
     model = None if case.exact else StepModel.of(device.arithmetic)
@@ -146,9 +143,10 @@ def judge_case(device: Device, case: Case, blocks: tuple[int, ...] | None = None
     written = None if blocks is None else written_by(problem, blocks)
     faults = list(outcome.faults)
     count = problem.grid if blocks is None else len(blocks)
-    if not outcome.complete:
+    if not outcome.complete or not compare_values:
+        name = case.check if compare_values else "races"
         return CheckResult(
-            case.check, passed=False, problem=str(problem), faults=tuple(faults), blocks=count
+            name, passed=not faults, problem=str(problem), faults=tuple(faults), blocks=count
         )
     d = problem.matrix("d")
     stray = stray_writes(d, outcome.d, written, xp, outcome.background)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
@@ -100,7 +101,7 @@ def _groups() -> dict[str, dict[str, str]]:
 GROUPS = _groups()
 """Fields that may be written together: ``tile: {m: 128, n: 64}`` is ``tile_m`` and ``tile_n``."""
 
-KERNEL_KEYS = (*HELP, *GROUPS, "sweep")
+KERNEL_KEYS = (*HELP, *GROUPS, "sweep", "require")
 """Every key a kernel may have."""
 
 _ARGUMENT = "it is an argument of the kernel, given at each launch; leave it out"
@@ -118,5 +119,6 @@ HINTS: dict[str, str] = {
     "transpose_b": _LAYOUT,
     "activation": "activations are steps of 'epilogue'",
     **{step: f"it is a step of 'epilogue': [{step}]" for step in STEPS},
+    **{name: f"it stands in 'require': {{{name}: ..}}" for name in REQUIREMENTS},
 }
 """Remedies for words that people try; a misspelt key gets the nearest one instead."""

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import AXIS_WORDS, STEPS
 from deepgemm_codegen.numbers import MAX_DIMENSION
-from deepgemm_codegen.specfile.fields import CHOICES, GROUPS, HELP, NAME, bounds, kind_of
+from deepgemm_codegen.specfile.fields import (
+    CHOICES,
+    GROUPS,
+    HELP,
+    KERNEL_KEYS,
+    NAME,
+    bounds,
+    kind_of,
+)
+from deepgemm_codegen.specfile.require import REQUIRE
 
 if TYPE_CHECKING:
     from deepgemm_codegen.epilogue import Option
@@ -23,7 +33,7 @@ def build_schema() -> dict[str, Any]:
     An editor sees keys, kinds and ranges. What needs the spec's own rules (a leading dimension
     that is too small, steps that do not go together) only reading the file tells.
     """
-    references = {name: {"$ref": f"#/$defs/{name}"} for name in (*HELP, *GROUPS, "sweep")}
+    references = {name: {"$ref": f"#/$defs/{name}"} for name in KERNEL_KEYS}
     without_name = {name: value for name, value in references.items() if name != NAME}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -57,6 +67,7 @@ def build_schema() -> dict[str, Any]:
             **{name: _field(name) for name in HELP},
             **{stem: _group(names) for stem, names in GROUPS.items()},
             "step": _step(),
+            REQUIRE: _require(),
             **_sweeps(),
         },
     }
@@ -76,6 +87,21 @@ def _group(names: dict[str, str]) -> dict[str, Any]:
     return {
         "description": f"{', '.join(names.values())} in one mapping",
         **_mapping({letter: {"$ref": f"#/$defs/{name}"} for letter, name in names.items()}),
+        "minProperties": 1,
+    }
+
+
+def _require() -> dict[str, Any]:
+    """What ``verify`` demands of a kernel."""
+    kinds = {"number": "integer", "ratio": "number", "flag": "boolean"}
+    rules: dict[str, Any] = {}
+    for name, limit in REQUIREMENTS.items():
+        rules[name] = {"description": limit.help, "type": kinds[limit.kind]}
+        if limit.kind != "flag":
+            rules[name] |= {"minimum": limit.low, "maximum": limit.high}
+    return {
+        "description": "what verify demands beside right values",
+        **_mapping(rules),
         "minProperties": 1,
     }
 

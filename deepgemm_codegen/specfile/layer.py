@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.errors import nearest
 from deepgemm_codegen.specfile.fields import GROUPS, HELP, HINTS, KERNEL_KEYS, NAME
 from deepgemm_codegen.specfile.nodes import Mapping, Scalar, Sequence
+from deepgemm_codegen.specfile.require import REQUIRE, read_require
 from deepgemm_codegen.specfile.sweep import EMPTY, Axis, Exclusion, Sweep, canonical
 from deepgemm_codegen.specfile.values import Given, convert, shorten, yaml_flavour
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as Dict
 
+    from deepgemm_codegen.checks import Requirement
     from deepgemm_codegen.specfile.nodes import Mark, Node
     from deepgemm_codegen.specfile.problems import Sink
 
@@ -22,19 +24,32 @@ _EXAMPLE = "sweep: {arch: [sm_80, sm_90]}"
 
 
 class Layer:
-    """The fields of ``defaults`` or of one kernel: single values, and what is swept."""
+    """The fields of ``defaults`` or of one kernel: single values, what is swept, what is required.
 
-    __slots__ = ("plain", "sweep")
+    A requirement is no field: it makes no other kernel, and cannot be swept.
+    """
 
-    def __init__(self, plain: Dict[str, Given] | None = None, sweep: Sweep = EMPTY) -> None:
+    __slots__ = ("plain", "require", "sweep")
+
+    def __init__(
+        self,
+        plain: Dict[str, Given] | None = None,
+        sweep: Sweep = EMPTY,
+        require: Dict[str, Requirement] | None = None,
+    ) -> None:
         self.plain: dict[str, Given] = dict(plain or {})
         self.sweep = sweep
+        self.require: dict[str, Requirement] = dict(require or {})
 
     def over(self, base: Layer) -> Layer:
         """This layer laid over another, whose fields it replaces, swept or not."""
         swept = self.sweep.names
         plain = {name: given for name, given in base.plain.items() if name not in swept}
-        return Layer({**plain, **self.plain}, self.sweep.over(base.sweep, self.plain))
+        return Layer(
+            {**plain, **self.plain},
+            self.sweep.over(base.sweep, self.plain),
+            {**base.require, **self.require},
+        )
 
 
 class LayerReader:
@@ -56,6 +71,8 @@ class LayerReader:
         for key, value in node.pairs:
             if key.text == "sweep":
                 layer.sweep = self._sweep(key, value, lines)
+            elif key.text == REQUIRE:
+                layer.require = read_require(key, value, self.sink)
             elif key.text in GROUPS:
                 self._group(key, value, layer, lines)
             elif key.text in HELP:

@@ -13,6 +13,7 @@ from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequenc
 from deepgemm_codegen.specfile.values import describe, shorten, yaml_flavour
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.checks import Requirement
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.specfile.problems import Sink
     from deepgemm_codegen.specfile.sweep import Exclusion, Sweep
@@ -35,12 +36,14 @@ class SpecEntry:
         spec: what to generate.
         file: the path as the caller gave it; empty for a spec from elsewhere.
         line, column: where the kernel begins, one-based; all kernels of a sweep share it.
+        require: what ``verify`` demands of it beside right values, in the file's order.
     """
 
     spec: GemmSpec
     file: str = ""
     line: int = 0
     column: int = 0
+    require: tuple[Requirement, ...] = ()
 
     @property
     def name(self) -> str:
@@ -109,7 +112,8 @@ class FileReader:
             )
         base = self.base(sections)
         sweep = replace(base.defaults.sweep, mark=None)  # it has no place in the includer's file
-        return Base(Layer(base.defaults.plain, sweep), base.sweeps)
+        layer = Layer(base.defaults.plain, sweep, base.defaults.require)
+        return Base(layer, base.sweeps)
 
     def _sections(self, root: Node) -> dict[str, tuple[Scalar, Node]] | None:
         """The file's keys with their values; None when the file is of another kind."""
@@ -224,7 +228,9 @@ class FileReader:
                 continue
             spec = build(values, mark, self.sink)
             if spec is not None:
-                found.append((SpecEntry(spec, self.name, mark.line + 1, mark.column + 1), mark))
+                line, column = mark.line + 1, mark.column + 1
+                require = tuple(layer.require.values())
+                found.append((SpecEntry(spec, self.name, line, column, require), mark))
         if left_out == sweep.count:
             self.sink.add(sweep.mark or mark, "every kernel of the sweep is left out; keep one")
         return found

@@ -2,43 +2,118 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 
-from deepgemm_codegen.emulator import Checks, run
-from deepgemm_codegen.harness import emulate
-from deepgemm_codegen.harness.cases import inputs_for
-from deepgemm_codegen.harness.problem import bind
-from tests.harness.support import compiled, source_of
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import decide
+from deepgemm_codegen.emulator import Kernel, parse
+from deepgemm_codegen.emulator.joins import joins_of
+from deepgemm_codegen.harness.memory_costs import cost_lines, memory_costs
+from deepgemm_codegen.render import render_program
+from deepgemm_codegen.resources import data_folder
+from deepgemm_codegen.specfile import read_all
+from deepgemm_codegen.toolchain import build_cubin, compile_ptx
+from deepgemm_codegen.toolchain.tools import disassemble
+from tests.harness.support import compiled, plan_of, source_of
 from tests.rendering.plans import GOLDEN
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.emulator import Report
+    from deepgemm_codegen.emulator.program import Program as PtxProgram
+    from deepgemm_codegen.plan import Program
+    from deepgemm_codegen.specfile import SpecEntry
 
-SPLIT = ("ld.shared.f32", "ld.shared.v2.f32")
+CONFIGS = data_folder("configs")
+SHIPPED = read_all([str(path) for path in sorted(CONFIGS.glob("[bk]e*/*.yaml"))])
+"""Every kernel of ``configs/kernels`` and ``configs/bench``."""
+
+SAMPLED = 40
+"""Of so many shipped kernels one is in the sampled run; the full run has all."""
+
+
+def demand_no_conflict(plan: Program, ptx: str, effort: float) -> None:
+    costs = memory_costs(plan, ptx, effort=effort)
+    assert costs.in_global
+    assert [line for line in costs.shared if line.excess] == [], cost_lines(costs, "")[0]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_no_bank_is_met_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = GOLDEN[name]
-    plan = program.product
-    reports: list[Report] = []
+def test_no_bank_is_met_twice(name: str) -> None:
+    plan = GOLDEN[name]
+    demand_no_conflict(plan, compiled(source_of(plan), plan.target), 0.3)
 
-    def recorded(*arguments: Any, **options: Any) -> Report:
-        reports.append(run(*arguments, **{**options, "checks": Checks(races=False, costs=True)}))
-        return reports[-1]
 
-    monkeypatch.setattr(emulate, "run", recorded)
-    problem = bind(program)
-    device = emulate.EmulatorDevice(program, compiled(source_of(program), plan.target))
-    blocks = tuple(range(plan.m.cluster * plan.n.cluster))
-    outcome = device.launch(problem, inputs_for(problem, "x", "normal", 1), blocks)
-    assert outcome.faults == ()
-    costs = reports[0].statistics.shared_costs
-    assert costs, "the kernel uses shared memory"
-    # NVRTC splits some of the slab's 16-byte reads into four in the PTX; ptxas joins them again
-    # (LDS.128 in the SASS), so those scalar reads are not what the hardware does.
-    conflicts = [c for c in costs if c.excess and not c.place.text.startswith(SPLIT)]
-    assert conflicts == []
-    assert any(c.place.text.startswith(("ldmatrix", "st.shared", "stmatrix")) for c in costs)
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, marks=[] if number % SAMPLED == 7 else [pytest.mark.full])
+        for number, entry in enumerate(SHIPPED)
+    ],
+    ids=lambda entry: f"{entry.where.rpartition('/')[2]}-{entry.spec.arch}",
+)
+def test_no_shipped_kernel_meets_a_bank_twice(entry: SpecEntry) -> None:
+    spec = entry.spec
+    program = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
+    source = render_program(program)
+    built = compile_ptx(source, name=program.name, arch=program.target, cached=False)
+    demand_no_conflict(program, built.ptx, 0.01)
+
+
+def test_a_broken_swizzle_is_counted() -> None:
+    plan = plan_of("m=64 n=64 k=64 layout=nt")
+    source = source_of(plan)
+    broken = source.replace("within ^ (within >> 3 & (SWIZZLE - 16))", "within")
+    assert broken != source
+    ptx = compile_ptx(broken, name="k", arch="sm_80", line_info=True, cached=False).ptx
+    costs = memory_costs(plan, ptx)
+    # Eight rows 64 bytes apart lie in two places of 16 bytes: four wavefronts each.
+    loads = [line for line in costs.shared if line.access.startswith("ldmatrix")]
+    assert {line.degree for line in loads} == {4}
+    assert costs.excess == sum(line.wavefronts * 3 // 4 for line in costs.shared if line.excess)
+    told = cost_lines(costs, broken)
+    assert told[0].endswith(f"{costs.excess:,} wavefronts too many")
+    assert any("ldmatrix.x4" in line and "ldmatrix_x4(left" in line for line in told)
+
+
+SASS = re.compile(r"\b(LD|ST)S(?:\.U)?(?:\.(128|64|U16|S16|16|U8|S8))?\s")
+WIDTHS = {"128": 16, "64": 8, None: 4, "U16": 2, "S16": 2, "16": 2, "U8": 1, "S8": 1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in {"aligned_nt", "steps_tn"} else [pytest.mark.full])
+        for name in GOLDEN
+    ],
+)
+def test_accesses_are_as_wide_as_in_the_machine_code(name: str) -> None:
+    plan = GOLDEN[name]
+    built = build_cubin(source_of(plan), name=plan.name, arch=plan.target, cached=False)
+    found = Counter(
+        (match[1].lower(), WIDTHS[match[2]])
+        for line in disassemble(built.cubin).splitlines()
+        if "@!PT" not in line and (match := SASS.search(line))  # never executed
+    )
+    wanted: Counter[tuple[str, int]] = Counter()
+    for kernel in plan.kernels:
+        wanted += _widths(Kernel(parse(built.ptx), kernel.name).program)
+    assert wanted == found
+
+
+def _widths(program: PtxProgram) -> Counter[tuple[str, int]]:
+    """Accesses to shared memory by verb and bytes."""
+    joins = joins_of(program)
+    joined = {site for join in joins for site in join.sites}
+    wanted: Counter[tuple[str, int]] = Counter()
+    for join in joins:
+        opcode = program.instructions[join.sites[0]].opcode
+        if "shared" in opcode:
+            wanted[opcode[0], join.width] += 1
+    for site, ins in enumerate(program.instructions):
+        if ins.opcode[0] in ("ld", "st") and "shared" in ins.opcode and site not in joined:
+            count = next((int(w[1]) for w in ins.opcode if w in ("v2", "v4")), 1)
+            wanted[ins.opcode[0], count * int(ins.opcode[-1][1:]) // 8] += 1
+    return wanted

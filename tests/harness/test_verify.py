@@ -15,8 +15,9 @@ from deepgemm_codegen.harness import as_json, format_verdict, verify
 from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.reference import ReferenceDevice
+from deepgemm_codegen.harness.trials import block_budget
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
-from deepgemm_codegen.harness.verify import block_budget, judge
+from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import as_program
 from tests.harness.support import SMALL, compiled, plan_of, source_of, verdict_of
 from tests.rendering.plans import GOLDEN

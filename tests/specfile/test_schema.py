@@ -57,7 +57,7 @@ def test_every_field_of_the_spec_is_there_with_its_help() -> None:
     rules = schema()
     kernel = rules["properties"]["kernels"]["items"]["properties"]
     names = [name for name in (*FIELDS, *OVERRIDES) if name != "label"]
-    assert set(kernel) == {"name", *names, *GROUPS, "sweep"}
+    assert set(kernel) == {"name", *names, *GROUPS, "sweep", "require"}
     for name in names:
         assert rules["$defs"][name]["description"] == {**FIELDS, **OVERRIDES}[name]
 
@@ -106,6 +106,10 @@ RIGHT = [
     "name: 5",
     "dtype_c: none",
     "dtype: half",
+    "require: {max_registers: 168, no_spills: true, bank_conflicts: 0}",
+    "require: {no_spills: false}",
+    "require: {min_ratio_vs_cublas: 0.95}",
+    "require: {min_ratio_vs_cublas: 1}",
 ]
 WRONG = [
     "m: 0",
@@ -140,6 +144,18 @@ WRONG = [
     "sweep: []",
     "label: x",
     "alpha: 1e-3",
+    "require: {}",
+    "require: []",
+    "require: true",
+    "require: {max_register: 168}",
+    "require: {max_registers: 0}",
+    "require: {max_registers: 256}",
+    "require: {max_registers: 100.5}",
+    "require: {max_registers: true}",
+    "require: {no_spills: 1}",
+    "require: {bank_conflicts: -1}",
+    "require: {min_ratio_vs_cublas: 0}",
+    "no_spills: true",
 ]
 
 

@@ -1,0 +1,103 @@
+"""What a verification looks at, and what a kernel file may require of a kernel.
+
+The words of ``verify --checks`` and of a file's ``require`` are these tables' keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from deepgemm_codegen.errors import InputError, nearest
+
+__all__ = [
+    "CHECKS",
+    "DEFAULT_CHECKS",
+    "REQUIREMENTS",
+    "Limit",
+    "Requirement",
+    "parse_checks",
+]
+
+CHECKS: dict[str, str] = {
+    "exact": "whole numbers: equal bits",
+    "random": "normal numbers: inside the error bound",
+    "hostile": "NaN and null pointers where nothing may be read",
+    "races": "races, uninitialised reads and bytes in flight, on the emulator",
+    "emulator": "after a GPU's verdict, sampled tiles equal the emulator's in every bit",
+    "require": "what the kernel file requires",
+    "conflicts": "no bank conflict in shared memory, on the emulator",
+    "spills": "no register is spilled to memory",
+}
+"""Kinds of check, with what each looks at."""
+
+DEFAULT_CHECKS = frozenset({"exact", "random", "hostile", "races", "emulator", "require"})
+"""What is checked where nothing else is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How a requirement is written.
+
+    Attributes:
+        help: one line.
+        kind: ``number`` is a whole one, ``ratio`` any, ``flag`` is ``true`` or ``false``.
+        low, high: of a number.
+    """
+
+    help: str
+    kind: Literal["number", "ratio", "flag"]
+    low: float = 0
+    high: float = 0
+
+
+REQUIREMENTS: dict[str, Limit] = {
+    "max_registers": Limit("registers a thread, at most", "number", 16, 255),
+    "no_spills": Limit("whether a register that is spilled to memory is a failure", "flag"),
+    "bank_conflicts": Limit(
+        "wavefronts that bank conflicts in shared memory may cost in the blocks that are run",
+        "number",
+        0,
+        2**31 - 1,
+    ),
+    "min_ratio_vs_cublas": Limit(
+        "the least part of cuBLAS's speed; judged where there is a GPU", "ratio", 0.01, 100
+    ),
+}
+"""What ``require`` may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One thing that a kernel file requires of a kernel.
+
+    Attributes:
+        name: a key of `REQUIREMENTS`.
+        limit: what is required; a flag is 1 or 0.
+    """
+
+    name: str
+    limit: float
+
+    def __str__(self) -> str:
+        value = f"{self.limit:g}"
+        if REQUIREMENTS[self.name].kind == "flag":
+            value = "true" if self.limit else "false"
+        return f"{self.name}: {value}"
+
+
+def parse_checks(text: str) -> frozenset[str]:
+    """The kinds that ``exact,races`` names; ``all`` names every one.
+
+    Raises:
+        InputError: an unknown word, or none.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise InputError(f"--checks is empty; give some of {', '.join(CHECKS)}, or all")
+    for word in words:
+        if word not in CHECKS and word != "all":
+            close = nearest(word, [*CHECKS, "all"])
+            known = f"; known: {', '.join(CHECKS)}, all"
+            raise InputError(f"--checks: no check is called '{word}'{close or known}")
+    return frozenset(CHECKS) if "all" in words else frozenset(words)

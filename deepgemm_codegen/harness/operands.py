@@ -1,0 +1,131 @@
+"""A launch's memory on the emulator: operands, workspace, tensor maps, scalars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepgemm_codegen.emulator import GlobalBuffer, TensorMap
+from deepgemm_codegen.harness.memory import HUGE, Paged, fill
+from deepgemm_codegen.harness.numbers import bits_dtype, poison
+from deepgemm_codegen.workspace import ALIGNMENT
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.inputs import Inputs
+    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.signature import Parameter
+
+__all__ = ["LaunchMemory"]
+
+SMALL = 1 << 17
+"""Operands up to this many elements are computed whole."""
+
+ADDRESS_STEP = 4096
+"""A buffer's address misses a multiple of this by its promised alignment (the emulator's rule)."""
+
+
+class LaunchMemory:
+    """Buffers of one launch of a program: its kernels meet the same ones.
+
+    Args:
+        problem: the program with its sizes.
+        inputs: operand values; a name that is missing passes a null pointer.
+        d: D's bits, written in place.
+        in_place: whether D is C's buffer.
+        aligned: whether operands start where an allocation would, instead of at the worst address
+            that the spec promises.
+    """
+
+    def __init__(
+        self, problem: Problem, inputs: Inputs, d: Any, *, in_place: bool, aligned: bool
+    ) -> None:
+        self._problem, self._inputs, self._aligned = problem, inputs, aligned
+        placed = self._place(problem.matrix("d"), d, writable=True)
+        self._buffers: dict[str, GlobalBuffer] = {"d": placed}
+        if in_place:
+            self._buffers["c"] = placed
+
+    def argument(self, kernel: KernelPlan, parameter: Parameter) -> Any:
+        """What a kernel gets for a parameter; null for an operand that the inputs leave out."""
+        if parameter.role == "map":
+            return self._tensor_map(kernel, parameter.name)
+        if not parameter.pointer:
+            return self._problem.scalar(parameter)
+        name = parameter.name
+        if name not in self._buffers:
+            if parameter.role == "region":
+                self._buffers[name] = self._region(name)
+            elif name in self._inputs.values:
+                self._buffers[name] = self._operand(name)
+            else:
+                return 0
+        return self._buffers[name]
+
+    def _region(self, name: str) -> GlobalBuffer:
+        """A region of the workspace, full of NaN: nothing may be read that was not written.
+
+        As the emulator keeps its bounds, no region can reach into another.
+        """
+        region = self._problem.program.workspace.region(name)
+        count = self._problem.region_bytes(name) // region.dtype.bytes
+        # Where it is too big to fill, zeros cost nothing until they are touched.
+        bits = np.zeros(count, bits_dtype(region.dtype))
+        if count <= HUGE:
+            bits[...] = poison(region.dtype)
+        return GlobalBuffer(name, bits, writable=True, misalign=ALIGNMENT % ADDRESS_STEP)
+
+    def _tensor_map(self, kernel: KernelPlan, name: str) -> TensorMap:
+        """A tensor map as the host would encode it.
+
+        It cannot describe a null pointer: an operand that may not be read is there, all poison.
+        """
+        problem = self._problem
+        described = next(m for m in kernel.tensor_maps if m.name == name)
+        pointer = described.pointer
+        if pointer not in self._buffers:
+            matrix = problem.matrix(pointer)
+            if pointer in self._inputs.values:
+                buffer = self._operand(pointer)
+            else:
+                buffer = self._place(matrix, _Poison(matrix.elements * matrix.dtype.bytes))
+            self._buffers[pointer] = buffer
+        size = described.dtype.bytes
+        sizes = {**problem.sizes, **{f"ld{m.name}": m.leading for m in problem.matrices}}
+        return TensorMap(
+            buffer=self._buffers[pointer],
+            element_bytes=size,
+            # A dimension of zero is no map; such a kernel copies nothing, so one serves.
+            sizes=(
+                max(described.inner.evaluate(sizes), 1),
+                max(described.outer.evaluate(sizes), 1),
+            ),
+            strides_bytes=(described.stride.evaluate(sizes) * size,),
+            box=(described.box_inner, described.box_outer),
+            swizzle_bytes=described.swizzle_bytes,
+        )
+
+    def _place(self, matrix: Matrix, data: Any, *, writable: bool = False) -> GlobalBuffer:
+        misalign = 0 if self._aligned else matrix.align % ADDRESS_STEP
+        return GlobalBuffer(matrix.name, data, writable, misalign=misalign)
+
+    def _operand(self, name: str) -> GlobalBuffer:
+        matrix = self._problem.matrix(name)
+        if matrix.elements <= SMALL:
+            bits = np.empty(matrix.elements, bits_dtype(matrix.dtype))
+            fill(matrix, self._inputs, bits, np)
+            return self._place(matrix, bits)
+        along_row = matrix.transposed == (name == "b")
+        return self._place(matrix, Paged(matrix, self._inputs, 1 if along_row else matrix.leading))
+
+
+class _Poison:
+    """Bytes that are NaN wherever they are read."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def read(self, offsets: Any, width: int) -> Any:
+        """See `emulator.LazyArray`."""
+        return np.full((len(offsets), width), 0xFF, dtype=np.uint8)
