@@ -30,7 +30,7 @@ enum : int {
     WARPS_N = 2,
     WARPS_K = 4,
     WARP_K = 32,
-    STAGES = 4,
+    STAGES = 3,
     MIN_BLOCKS = 2,
     A_VECTOR = 4,  // elements of a load
     RUN = 8,

@@ -26,7 +26,8 @@ def test_no_bank_is_met_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     reports: list[Report] = []
 
     def recorded(*arguments: Any, **options: Any) -> Report:
-        reports.append(run(*arguments, **{**options, "checks": Checks(races=False, costs=True)}))
+        kernel, launch, some, _ = arguments
+        reports.append(run(kernel, launch, some, Checks(races=False, costs=True), **options))
         return reports[-1]
 
     monkeypatch.setattr(emulate, "run", recorded)

@@ -9,7 +9,8 @@ import pytest
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import BandwidthChoice
-from deepgemm_codegen.emulator.tensorcore import arithmetic, multiply
+from deepgemm_codegen.emulator.generations import arithmetic
+from deepgemm_codegen.emulator.tensorcore import multiply
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.numbers import encode
 from deepgemm_codegen.harness.oracle import Oracle, StepModel
@@ -73,10 +74,12 @@ def test_the_kernel_sums_in_that_order(text: str) -> None:
     chains = chains_of(plan, problem.k)
     assert chains is not None
     step = 8 if plan.target == "sm_75" else 16
+    rules = arithmetic(plan.target).sums(kind)
+    assert rules is not None
     for chain in chains:
         part = multiply(
-            kind,
-            arithmetic(plan.target),
+            (kind, kind),
+            rules,
             np.ascontiguousarray(a[:, chain].T)[:, None, :],
             np.ascontiguousarray(b[chain])[:, None, :],
             np.zeros((1, problem.m, problem.n), np.float32),

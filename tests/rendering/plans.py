@@ -205,7 +205,7 @@ GOLDEN: dict[str, Program] = {
     "bandwidth_slim_nn": _plan(BandwidthChoice(2, 1, 8, 4, 2), m=12, n=1024, k=4096, arch="sm_90"),
     # The same in 8-byte vectors that are no whole sectors, with a tail of k.
     "bandwidth_narrow_nn": _plan(
-        BandwidthChoice(4, 2, 4, 4, 2), m=16, n=1004, k=1001, lda=1004, arch="sm_89"
+        BandwidthChoice(4, 2, 4, 3, 2), m=16, n=1004, k=1001, lda=1004, arch="sm_89"
     ),
     # Turing, 4-byte vectors.
     "bandwidth_turing_nn": _plan(
