@@ -16,17 +16,20 @@ from deepgemm_codegen.tiles import WARP, MatrixOperand
 if TYPE_CHECKING:
     from deepgemm_codegen.tiles import Extent
 
-__all__ = ["FRAGMENT_LONG", "WARP_K", "Bandwidth", "LaneOperand"]
+__all__ = ["FRAGMENT_LONG", "MN_RUN", "WARP_K", "Bandwidth", "LaneOperand"]
+
+SECTOR = 32
+"""Bytes that the caches move at least."""
 
 FRAGMENT_LONG = 8
 """Rows or columns of D's long side that one ``mma.sync`` covers: its n."""
 
-WARP_K: dict[Literal["k", "mn"], int] = {"k": 64, "mn": 16}
-"""k of a warp's part of a slice, by the long operand's contiguous dimension: a 128-byte line of
-16-bit elements where that is k, else one instruction's k."""
+WARP_K: dict[Literal["k", "mn"], int] = {"k": 64, "mn": 32}
+"""Elements of k in a warp's part of a slice, by the long operand's contiguous dimension: a 128-byte
+line of 16-bit elements where that is k, else two instructions' k."""
 
-MN_RUN = 4
-"""Consecutive k of a lane where k is not contiguous: its four rows of an instruction's 16."""
+MN_RUN = 8
+"""Consecutive k of a lane where k is not contiguous: its rows of two instructions' k."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,14 @@ class LaneOperand(MatrixOperand):
 
     @property
     def streams(self) -> bool:
-        """Whether its loads pass the L1 by: whole sectors, each wanted by one load only."""
-        if self.side == "short" or self.vector_bytes < 16 or self.leading is None:
+        """Whether its loads pass the L1 by: whole sectors, each wanted by one load only.
+
+        Four lanes read neighbours where k is contiguous, else eight do.
+        """
+        if self.side == "short" or self.leading is None:
             return False
-        return not self.k_major or self.leading * self.dtype.bytes % 32 == 0
+        together = (4 if self.k_major else 8) * self.vector_bytes
+        return together % SECTOR == 0 and self.leading * self.dtype.bytes % SECTOR == 0
 
     @property
     def extent(self) -> Extent:

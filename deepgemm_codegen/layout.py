@@ -113,14 +113,14 @@ def lane_slab_mask(group: int, width: int, row: int, column: int) -> int:
 
     Args:
         group: neighbours of a fragment's group, 1 to 8.
-        width: columns of the slab; a multiple of 32 where group is above 1.
+        width: columns of the slab; a multiple of 32 where group is above 2.
         row: in the slab.
         column: in the slab.
     """
     if group == 1:
         return slab_mask(width, row) * 4
     if group == 2:
-        return row % 2 * 16
+        return row % 2 * 16 if width % BANKS == 0 else 0
     return row % 2 * 4 if group == 4 else row % 4 * 8 ^ column // 32 % 2 * 4
 
 

@@ -160,14 +160,14 @@ def _launch_primitives(plan: KernelPlan) -> list[str]:
 def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]:
     """The wrappers that bring operands straight into registers."""
     names = [
-        ("stream_words", 0) if operand.streams else ("load_words", operand.vector_bytes)
+        ("stream_words" if operand.streams else "load_words", operand.vector_bytes)
         for operand in body.operands
         if operand.vector > 1
     ]
     if plan.k.tail or any(operand.vector == 1 for operand in body.operands):
         names.append(("load_pair", 0))
     if not body.long_operand.k_major:
-        names.append(("half_pair", 0))
+        names.extend((("half_pair", 0), ("hide", 0)))
     return names
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from deepgemm_codegen.emulator.tensorcore import arithmetic
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
+from deepgemm_codegen.harness.summation import chains_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,14 +146,27 @@ class Oracle:
         if self.problem.k == 0:
             return Expected.around(zeros, zeros)
         a, b = self.slices(region)
+        if self.model is None:
+            return self.prefix_sums(a, b, None, self.xp)
+        chains = chains_of(self.problem.plan, self.problem.k)
+        if chains is not None:
+            return self._chained(a, b, self.xp.asarray(chains))
         parts = self.problem.parts_of_k
-        if self.model is None or len(parts) == 1:
+        if len(parts) == 1:
             return self.prefix_sums(a, b, self.model, self.xp)
         sums = [
             self.prefix_sums(a[:, start:end], b[start:end], self.model, self.xp)
             for start, end in parts
         ]
         return _added(sums, self.xp)
+
+    def _chained(self, a: Any, b: Any, chains: Any) -> Expected:
+        """A * B by chains, each of which takes the elements of k in an order of its own."""
+        xp = self.xp
+        a = xp.concatenate([a, xp.zeros((a.shape[0], 1))], axis=1)  # what stands for no element
+        b = xp.concatenate([b, xp.zeros((1, b.shape[1]))], axis=0)
+        sums = [self.prefix_sums(a[:, chain], b[chain], self.model, xp) for chain in chains]
+        return _added(sums, xp)
 
     @quiet()
     def expected(self, region: Region, product: Expected | None = None) -> Expected:

@@ -29,11 +29,11 @@ enum : int {
     FRAGMENTS = 8,  // of eight along D's long side, for each warp
     WARPS_N = 1,
     WARPS_K = 8,
-    WARP_K = 16,
-    STAGES = 3,
-    MIN_BLOCKS = 2,
-    A_VECTOR = 4,  // elements of a load
-    RUN = 4,
+    WARP_K = 32,
+    STAGES = 2,
+    MIN_BLOCKS = 1,
+    A_VECTOR = 8,  // elements of a load
+    RUN = 8,
     D_VECTOR = 1,
 };
 
@@ -59,14 +59,14 @@ enum : int {
 static_assert(WARPS_K * SLAB * 4 <= SHARED_BYTES, "every warp along k has a slab");
 
 // ---- primitives ----------------------------------------------------------------------------
-// Reads 8 bytes of global memory that no kernel writes meanwhile.
-__device__ __forceinline__ void load_8(u32* words, const void* source)
+// Reads 16 bytes of global memory; their whole line goes to the L2.
+__device__ __forceinline__ void load_16(u32* words, const void* source)
 {
-    asm volatile("ld.global.nc.v2.u32 { %0, %1 }, [%2];"
-                 : "=r"(words[0]), "=r"(words[1]) : "l"(source));
+    asm volatile("ld.global.nc.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(source));
 }
 
-// Reads 16 bytes of global memory once: the L1 keeps no copy.
+// Reads 16 bytes of global memory once: their line goes to the L2, the L1 keeps no copy.
 __device__ __forceinline__ void stream_16(u32* words, const void* source)
 {
     asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
@@ -77,6 +77,13 @@ __device__ __forceinline__ void stream_16(u32* words, const void* source)
 __device__ __forceinline__ u32 half_pair(u32 low, u32 high, int half)
 {
     return __byte_perm(low, high, half ? 0x7632 : 0x5410);
+}
+
+// Hides a number from the compilers, which would use what they know of it to gather the work on all
+// slots ahead of the loads that refill the first.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
 }
 
 // d += a * b. Rows of a: lane / 4 and that + 8; columns of b: lane / 4; see the PTX manual.
@@ -131,7 +138,7 @@ __device__ __forceinline__ void load_a(
 #pragma unroll
         for (int row = 0; row < SHORT_ROWS; ++row) {
             const fp16* source = lane[row] + (k + k_of(e));
-            load_8(words[row] + e / 2, source);
+            load_16(words[row] + e / 2, source);
         }
 }
 
@@ -212,18 +219,20 @@ gemm_fp16_nn_4x4096x4096_sm_90_e7a35f3d(
         };
 
         // -- main loop: a slot is multiplied while the others are on their way, and filled again --
+        int whole = SLICES;
+        hide(whole);
 #pragma unroll
         for (int slot = 0; slot < STAGES; ++slot)
-            if (slot < SLICES)
+            if (slot < whole)
                 load(slot, slot);
 #pragma unroll 1
-        for (int first = 0; first < SLICES; first += STAGES) {
+        for (int first = 0; first < whole; first += STAGES) {
 #pragma unroll
             for (int slot = 0; slot < STAGES; ++slot) {
                 const int slice = first + slot;
-                if (slice < SLICES)
+                if (slice < whole)
                     multiply(slot);
-                if (slice + STAGES < SLICES)
+                if (slice + STAGES < whole)
                     load(slot, slice + STAGES);
             }
         }
@@ -284,7 +293,7 @@ extern "C" int gemm_fp16_nn_4x4096x4096_sm_90_e7a35f3d_launch(
     float alpha,
     cudaStream_t stream)
 {
-    if (misaligned(a, 8)) return cudaErrorInvalidValue;
+    if (misaligned(a, 16)) return cudaErrorInvalidValue;
     if (misaligned(b, 16)) return cudaErrorInvalidValue;
     if (misaligned(d, 2)) return cudaErrorInvalidValue;
     if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;

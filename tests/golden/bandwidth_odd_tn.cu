@@ -29,10 +29,10 @@ enum : int {
     FRAGMENTS = 4,  // of eight along D's long side, for each warp
     WARPS_M = 1,
     WARPS_K = 4,
-    WARP_K = 16,
+    WARP_K = 32,
     STAGES = 2,
     MIN_BLOCKS = 2,
-    RUN = 4,
+    RUN = 8,
     D_VECTOR = 1,
 };
 
@@ -70,6 +70,13 @@ __device__ __forceinline__ u32 load_pair(const unsigned short* source, i64 strid
 __device__ __forceinline__ u32 half_pair(u32 low, u32 high, int half)
 {
     return __byte_perm(low, high, half ? 0x7632 : 0x5410);
+}
+
+// Hides a number from the compilers, which would use what they know of it to gather the work on all
+// slots ahead of the loads that refill the first.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
 }
 
 // d += a * b. Rows of a: lane / 4 and that + 8; columns of b: lane / 4; see the PTX manual.
@@ -214,7 +221,8 @@ gemm_fp16_tn_1001x5x515_sm_80_0557083a(
         };
 
         // -- main loop: first what is left of k after its whole slices, then those --
-        const int turns = SLICES + 1;
+        int turns = SLICES + 1;
+        hide(turns);
         load(0, turns - 1, K - (turns - 1) * TILE_K - k_lane);
 #pragma unroll
         for (int slot = 1; slot < STAGES; ++slot)

@@ -29,11 +29,11 @@ enum : int {
     FRAGMENTS = 8,  // of eight along D's long side, for each warp
     WARPS_N = 1,
     WARPS_K = 4,
-    WARP_K = 16,
+    WARP_K = 32,
     STAGES = 2,
     MIN_BLOCKS = 2,
     A_VECTOR = 2,  // elements of a load
-    RUN = 4,
+    RUN = 8,
     D_VECTOR = 1,
 };
 
@@ -59,10 +59,10 @@ enum : int {
 static_assert(WARPS_K * SLAB * 4 <= SHARED_BYTES, "every warp along k has a slab");
 
 // ---- primitives ----------------------------------------------------------------------------
-// Reads 4 bytes of global memory that no kernel writes meanwhile.
+// Reads 4 bytes of global memory; their whole line goes to the L2.
 __device__ __forceinline__ void load_4(u32* words, const void* source)
 {
-    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(words[0]) : "l"(source));
+    asm volatile("ld.global.nc.L2::128B.u32 %0, [%1];" : "=r"(words[0]) : "l"(source));
 }
 
 // Two elements, `stride` apart, in one register; zero where fewer are left.
@@ -77,6 +77,13 @@ __device__ __forceinline__ u32 load_pair(const unsigned short* source, i64 strid
 __device__ __forceinline__ u32 half_pair(u32 low, u32 high, int half)
 {
     return __byte_perm(low, high, half ? 0x7632 : 0x5410);
+}
+
+// Hides a number from the compilers, which would use what they know of it to gather the work on all
+// slots ahead of the loads that refill the first.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
 }
 
 // d += a * b over 8 of k; this architecture has no m16n8k16.
@@ -230,7 +237,8 @@ gemm_fp16_nn_8x1002x1002_sm_75_ab9cdebd(
         };
 
         // -- main loop: first what is left of k after its whole slices, then those --
-        const int turns = SLICES + 1;
+        int turns = SLICES + 1;
+        hide(turns);
         load(0, turns - 1, K - (turns - 1) * TILE_K - k_lane);
 #pragma unroll
         for (int slot = 1; slot < STAGES; ++slot)

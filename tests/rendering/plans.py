@@ -208,7 +208,6 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,relu",
         arch="sm_80",
     ),
-    # n contiguous: columns in vectors, pairs of k made in registers.
     # Launched so that it may begin before the kernel before it has ended.
     "bandwidth_dependent_nt": _plan(
         BandwidthChoice(2, 1, 8, 4, 2),
@@ -219,10 +218,14 @@ GOLDEN: dict[str, Program] = {
         arch="sm_90",
         launch="dependent",
     ),
-    "bandwidth_nn": _plan(BandwidthChoice(8, 1, 8, 3, 2), m=4, n=4096, k=4096, arch="sm_90"),
-    # The same in 8-byte vectors, with a tail of k.
+    # n contiguous: columns in vectors, pairs of k made in registers.
+    "bandwidth_nn": _plan(BandwidthChoice(8, 1, 8, 2, 1), m=4, n=4096, k=4096, arch="sm_90"),
+    # The same in narrower vectors, for more blocks.
+    "bandwidth_half_nn": _plan(BandwidthChoice(4, 1, 16, 3, 1), m=4, n=4096, k=4096, arch="sm_90"),
+    "bandwidth_slim_nn": _plan(BandwidthChoice(2, 1, 8, 4, 2), m=12, n=1024, k=4096, arch="sm_90"),
+    # The same in 8-byte vectors that are no whole sectors, with a tail of k.
     "bandwidth_narrow_nn": _plan(
-        BandwidthChoice(4, 2, 4, 4, 2), m=16, n=1004, k=1001, lda=1004, arch="sm_89"
+        BandwidthChoice(4, 2, 4, 3, 2), m=16, n=1004, k=1001, lda=1004, arch="sm_89"
     ),
     # Turing, 4-byte vectors.
     "bandwidth_turing_nn": _plan(

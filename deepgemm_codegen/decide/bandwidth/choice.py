@@ -62,7 +62,7 @@ class BandwidthChoice:
         m, n, k = extents = extents_of(spec, *tiles, tile_k)
         left, right = sources(spec)
         along: tuple[Side, Side] = ("short", "long") if sides.short == "m" else ("long", "short")
-        lanes = {"long": sides.long_lanes, "short": sides.short_lanes}
+        lanes = {"long": sides.long_lanes_of(self.fragments), "short": sides.short_lanes}
         body = Bandwidth(
             short=sides.short,
             short_tile=sides.tile,

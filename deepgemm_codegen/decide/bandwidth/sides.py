@@ -39,13 +39,21 @@ class Sides(NamedTuple):
     Attributes:
         short: the plan's extent that is short: ``m`` or ``n``.
         tile: rows of the instruction that it takes, 8 or 16.
-        long_lanes, short_lanes: how the operands along the two sides travel.
+        long_lanes, short_lanes: how the operands along the two sides travel, at their widest.
     """
 
     short: Literal["m", "n"]
     tile: int
     long_lanes: Lanes
     short_lanes: Lanes
+
+    def long_lanes_of(self, fragments: int) -> Lanes:
+        """The long operand's lanes for so many fragments a warp.
+
+        Where m or n is contiguous a lane's vector holds one element of each of several fragments.
+        """
+        lanes = self.long_lanes
+        return lanes if lanes.k_major else lanes._replace(vector=gcd(lanes.vector, fragments))
 
 
 def sides_of(spec: GemmSpec) -> Sides | None:

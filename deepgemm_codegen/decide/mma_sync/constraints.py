@@ -14,9 +14,9 @@ from deepgemm_codegen.decide.mma_sync.registers import (
     accumulators_of,
     copied_vectors,
     operand_registers,
-    register_cap,
     register_estimate,
 )
+from deepgemm_codegen.decide.occupancy import register_cap
 from deepgemm_codegen.decide.schedule import grid, raster
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
 from deepgemm_codegen.tiles import WARP

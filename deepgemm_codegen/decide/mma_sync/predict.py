@@ -25,7 +25,8 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.mma_sync.pipeline import useful_stages
-from deepgemm_codegen.decide.mma_sync.registers import SCHEDULERS, fragment_buffers
+from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
+from deepgemm_codegen.decide.occupancy import SCHEDULERS
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for

@@ -12,9 +12,9 @@ from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
 from deepgemm_codegen.decide.mma_sync.registers import (
     accumulators_of,
     operand_registers,
-    register_cap,
     register_estimate,
 )
+from deepgemm_codegen.decide.occupancy import register_cap
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_reason
 from deepgemm_codegen.layout import swizzle_bytes_for

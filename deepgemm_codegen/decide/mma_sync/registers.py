@@ -6,7 +6,6 @@ under what ptxas needs to keep out of local memory; ``tests/decide`` compares th
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.layout import CHUNK_BYTES
@@ -14,36 +13,22 @@ from deepgemm_codegen.plan import FRAGMENT_K
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
 
 __all__ = [
-    "MAX_REGISTERS",
     "MIN_BLOCKS",
-    "SCHEDULERS",
     "accumulators_of",
     "copied_vectors",
     "fragment_buffers",
     "operand_registers",
-    "register_cap",
-    "register_caps",
     "register_estimate",
 ]
-
-MAX_REGISTERS = 255
-"""Registers of a thread, on every architecture."""
 
 MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 7, 8)
 """Resident blocks that the tree tries to plan for, fewest first."""
 
 FEW_TESTED = 8
 """Asynchronous vectors with a test at the matrix's edge that cost no further registers."""
-
-SCHEDULERS = 4
-"""Warp schedulers of a multiprocessor; each owns a quarter of its registers."""
-
-REGISTER_UNIT = 8
-"""Registers are handed out to a warp in units of 8 a thread."""
 
 ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
@@ -123,23 +108,3 @@ def operand_registers(
     if tested > FEW_TESTED:
         total += 3 * (tested - FEW_TESTED)
     return total
-
-
-def register_cap(threads: int, blocks: int, machine: Machine) -> int:
-    """Registers a thread may have so that `blocks` blocks are resident.
-
-    Each of the four schedulers owns a quarter of the register file, so what counts are the warps
-    of the fullest: ten warps leave room for 168 registers a thread, not for 200.
-    """
-    warps = -(-threads * blocks // WARP)
-    fullest = -(-warps // SCHEDULERS)
-    share = machine.registers_per_sm // SCHEDULERS // (fullest * WARP)
-    return min(share // REGISTER_UNIT * REGISTER_UNIT, MAX_REGISTERS)
-
-
-@cache
-def register_caps(threads: int, machine: Machine) -> tuple[int, ...]:
-    """`register_cap` by number of resident blocks, up to the most that threads allow."""
-    most = min(machine.blocks_per_sm, machine.threads_per_sm // threads)
-    caps = (register_cap(threads, blocks, machine) for blocks in range(1, most + 1))
-    return (MAX_REGISTERS, *caps)

@@ -27,8 +27,9 @@ from deepgemm_codegen.decide.mma_sync.predict import (
     roofline,
     slice_loss,
 )
-from deepgemm_codegen.decide.mma_sync.registers import SCHEDULERS, copied_vectors, operand_registers
+from deepgemm_codegen.decide.mma_sync.registers import copied_vectors, operand_registers
 from deepgemm_codegen.decide.mma_sync.warps import Layout, tile_table
+from deepgemm_codegen.decide.occupancy import SCHEDULERS
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes, grid, raster
 from deepgemm_codegen.layout import swizzle_bytes_for

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.decide.menus import MAX_TILE, TILE_NS
 from deepgemm_codegen.decide.mma_sync import constraints
 from deepgemm_codegen.decide.mma_sync.predict import tile_clocks
-from deepgemm_codegen.decide.mma_sync.registers import register_caps, register_estimate
+from deepgemm_codegen.decide.mma_sync.registers import register_estimate
+from deepgemm_codegen.decide.occupancy import register_caps
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
