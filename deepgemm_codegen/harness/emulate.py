@@ -138,7 +138,7 @@ class EmulatorDevice:
             )
             some = None if chosen is None else [(block, 0, 0) for block in chosen]
             entry = self._kernels[kernel.name]
-            report = run(entry, launch, some, self._checks, max_findings=most - len(faults))
+            report = run(entry, launch, some, checks=self._checks, max_findings=most - len(faults))
             faults += [f"{prefix}{finding}" for finding in report.findings]
             if len(faults) == most:
                 break
