@@ -137,7 +137,7 @@ class EmulatorDevice:
             )
             some = None if chosen is None else [(block, 0, 0) for block in chosen]
             entry = self._kernels[kernel.name]
-            reports.append(run(entry, launch, some, self._checks, max_findings=most))
+            reports.append(run(entry, launch, some, checks=self._checks, max_findings=most))
             most -= len(reports[-1].findings)
             if not most:
                 break
