@@ -149,6 +149,7 @@ class Wgmma:
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
             computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
+        d_bytes: of an element of D.
         a, b: the operands by role.
     """
 
@@ -162,6 +163,7 @@ class Wgmma:
     cluster_n: int
     store: Literal["tma", "slab"]
     slab_n: int
+    d_bytes: int
     a: TmaOperand
     b: TmaOperand
 
@@ -183,9 +185,9 @@ class Wgmma:
     @property
     def epilogue_template(self) -> str:
         """Path of the epilogue's template below ``templates/``."""
-        return (
-            "epilogues/tma_store.cu.j2" if self.store == "tma" else "epilogues/consumer_slab.cu.j2"
-        )
+        if self.store == "slab":
+            return "epilogues/consumer_slab.cu.j2"
+        return "epilogues/tma_store.cu.j2" if self.d_bytes == 2 else "epilogues/tma_bytes.cu.j2"
 
     @property
     def cluster(self) -> int:
@@ -241,14 +243,14 @@ class Wgmma:
     @property
     def store_panels(self) -> tuple[int, int]:
         """(columns of a panel, panels that fit) of D on its way to TMA."""
-        return store_panels(self.consumer_m, self.tile_n, 2)
+        return store_panels(self.consumer_m, self.tile_n, self.d_bytes)
 
     @property
     def store_bytes(self) -> int:
         """Bytes beside the ring that the epilogue uses."""
         if self.store == "tma":
             columns, slots = self.store_panels
-            return self.consumers * slots * self.consumer_m * columns * 2
+            return self.consumers * slots * self.consumer_m * columns * self.d_bytes
         return self.consumers * 4 * 16 * self.slab_n * 4
 
     @property

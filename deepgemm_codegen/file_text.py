@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen import __version__
 from deepgemm_codegen.bodies import Reduce, Wgmma
+from deepgemm_codegen.epilogue_text import matrices_of
 from deepgemm_codegen.expressions import in_c
 from deepgemm_codegen.naming import spec_digest
-from deepgemm_codegen.printing import matrices_of
 from deepgemm_codegen.tma import TMA_ALIGNMENT
 from deepgemm_codegen.workspace import ALIGNMENT
 

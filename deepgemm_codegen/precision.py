@@ -74,9 +74,10 @@ def check_output(dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps:
     """
     allowed = _OUTPUTS[dtype_acc.name]
     if dtype_d.name not in allowed:
+        quantize = ", or let the epilogue step quantize make it" if dtype_d.bits == 8 else ""
         raise InputError(
             f"dtype_d = {dtype_d}: {dtype_acc} sums become no {dtype_d};"
-            f" give one of {', '.join(allowed)}"
+            f" give one of {', '.join(allowed)}{quantize}"
         )
     if integer_sums(dtype_d):
         if dtype_c not in (None, INT32):

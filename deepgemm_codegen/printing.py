@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
 from deepgemm_codegen.bodies import Reduce, Wgmma
+from deepgemm_codegen.epilogue_text import (
+    Float8Text,
+    StepText,
+    float8_text,
+    matrices_of,
+    matrix_text,
+    output_primitives,
+    step_text,
+)
 from deepgemm_codegen.expressions import Number, in_c
 from deepgemm_codegen.plan import Persistent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.epilogue import Access, EpilogueStep, StepOperand
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.tiles import Extent, Operand
 
 _MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
-"""Ends of the driver's names ``CU_TENSOR_MAP_DATA_TYPE_...``."""
+"""Ends of the driver's names ``CU_TENSOR_MAP_DATA_TYPE_...``; of 8 bits there is only UINT8."""
 
 _RELEASE = "if (thread == 0) mbarrier_arrive(empty + previous * 8);"
 _RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);"
@@ -33,34 +41,7 @@ _RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 
 _CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
 """cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
 
-__all__ = ["MatrixText", "StepText", "Text", "matrices_of", "text_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class StepText:
-    """One epilogue step as its template sees it.
-
-    Attributes:
-        kind: stem of the template file.
-        operands: C expression of each operand's float for element ``v`` of the vector, by name.
-        constants: C literal of each constant, by name.
-        matrices: the operands of which a vector is read beforehand.
-    """
-
-    kind: str
-    operands: dict[str, str]
-    constants: dict[str, str]
-    matrices: tuple[MatrixText, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixText:
-    """A step's matrix: the argument, its type, where rows start, the array a vector is read to."""
-
-    name: str
-    dtype: str
-    leading: str
-    vector: str
+__all__ = ["Text", "text_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +54,7 @@ class MapText:
     inner: str
     outer: str
     stride: str
+    element_bytes: int
     box_inner: int
     box_outer: int
     swizzle_bytes: int
@@ -87,8 +69,9 @@ class Text:
     batch_strides: tuple[tuple[str, str], ...]
     primitives: tuple[tuple[str, int], ...]
     steps: tuple[StepText, ...]
-    step_kinds: tuple[str, ...]
+    step_kinds: tuple[StepText, ...]
     matrix_types: tuple[str, ...]
+    float8: Float8Text | None
     cache_of: Mapping[int, str]
     kernel_signature: str
     arguments: str
@@ -124,7 +107,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     """
     body = plan.body
     if isinstance(body, Reduce):
-        needed = ("load_sums", *_output_primitives(plan, ""), *_launch_primitives(plan))
+        needed = ("load_sums", *output_primitives(plan, ""), *_launch_primitives(plan))
         return tuple((name, 0) for name in dict.fromkeys(needed))
     leaving: str
     if isinstance(body, Wgmma):
@@ -146,7 +129,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
         names.append((f"ldmatrix_x{4 if body.b_pairs else 2}{trans}", 0))
         names.append((f"mma_m16n8k{body.mma_k}", 0))
         leaving = "slab"
-    names.extend((name, 0) for name in _output_primitives(plan, leaving))
+    names.extend((name, 0) for name in output_primitives(plan, leaving))
     names.extend((name, 0) for name in _launch_primitives(plan))
     return tuple(dict.fromkeys(names))
 
@@ -169,34 +152,6 @@ def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]
     if not body.long_operand.k_major:
         names.extend((("half_pair", 0), ("hide", 0)))
     return names
-
-
-def _output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
-    """The wrappers of the epilogue: C and step operands in, D out.
-
-    Args:
-        plan: the kernel.
-        leaving: how D leaves: ``tma``, a slab's file, or empty straight from registers.
-    """
-    output = plan.output
-    if output.partial:
-        return [leaving]
-    steps = plan.epilogue
-    operands = [o for step in steps for o in step.operands]
-    readers = [operand.dtype.name for operand in operands]
-    if output.c_dtype is not None:
-        readers.append(output.c_dtype.name)
-    names = [f"{name}_to_float" for name in readers if name != "fp32"]
-    if output.c_dtype is not None:
-        names.append("load_c")
-    if any(operand.full for operand in operands):
-        names.append("load_matrix")
-    names.extend(primitive for step in steps for primitive in step.primitives)
-    if leaving == "tma":
-        return [*names, f"pack_{output.dtype}x2", "tma_store"]
-    if output.dtype.name != "fp32":
-        names.append(f"float_to_{output.dtype}")
-    return [*filter(None, [leaving]), *names, "store_d"]
 
 
 def _wgmma_names(plan: KernelPlan) -> tuple[str, ...]:
@@ -225,48 +180,6 @@ def _wgmma_operands(plan: KernelPlan) -> tuple[str, ...]:
     )
 
 
-_ELEMENTS: dict[Access, str] = {"scalar": "", "row": "[row]", "column": "[column + v]"}
-"""How the element of an operand that belongs to element ``v`` of the vector is named."""
-
-
-def _step_text(plan: KernelPlan, index: int, step: EpilogueStep) -> StepText:
-    operands, matrices = {}, []
-    for operand in step.operands:
-        name = operand.argument(index)
-        if operand.full:
-            matrix = _matrix_text(plan, name, operand)
-            matrices.append(matrix)
-            operands[operand.name] = f"{matrix.vector}[v]"
-            continue
-        element = name + _ELEMENTS[operand.access]
-        wide = operand.dtype.name == "fp32"
-        operands[operand.name] = element if wide else f"{operand.dtype}_to_float({element})"
-    constants = {name: _float_literal(text) for name, text in step.constants}
-    return StepText(step.kind, operands, constants, tuple(matrices))
-
-
-def _matrix_text(plan: KernelPlan, name: str, operand: StepOperand) -> MatrixText:
-    leading = f"ld{name}"
-    if plan.spec.leading_of(operand):
-        leading = leading.upper()
-    return MatrixText(name, operand.dtype.name, leading, f"{name}_row")
-
-
-def _float_literal(text: str) -> str:
-    """A decimal number as C writes a float."""
-    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
-
-
-def matrices_of(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
-    """(argument, operand) of every matrix that the steps read."""
-    return [
-        (operand.argument(index), operand)
-        for index, step in enumerate(plan.epilogue)
-        for operand in step.operands
-        if operand.full
-    ]
-
-
 def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     output = plan.output
     strides = []
@@ -279,7 +192,7 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     if not output.partial:
         strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
     for name, operand in matrices_of(plan):
-        leading = _matrix_text(plan, name, operand).leading
+        leading = matrix_text(plan, name, operand).leading
         strides.append((name, f"{plan.m.symbol} * {leading}"))
     return tuple(sorted(strides))
 
@@ -315,10 +228,11 @@ def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
         MapText(
             name=tensor_map.name,
             pointer=tensor_map.pointer,
-            type=_MAP_TYPES[tensor_map.dtype.name],
+            type=_MAP_TYPES.get(tensor_map.dtype.name, "UINT8"),
             inner=sizes[tensor_map.pointer][0].symbol,
             outer=sizes[tensor_map.pointer][1].symbol,
             stride=constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}"),
+            element_bytes=tensor_map.dtype.bytes,
             box_inner=tensor_map.box_inner,
             box_outer=tensor_map.box_outer,
             swizzle_bytes=tensor_map.swizzle_bytes,
@@ -354,6 +268,10 @@ def _inside(plan: KernelPlan) -> str:
 
 def text_of(plan: KernelPlan) -> Text:
     """All the text of one kernel."""
+    steps = tuple(step_text(plan, index, step) for index, step in enumerate(plan.epilogue))
+    first_of_kind: dict[str, StepText] = {}
+    for step in steps:
+        first_of_kind.setdefault(step.kind, step)
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     clustered = isinstance(plan.body, Wgmma) and plan.body.cluster > 1
@@ -363,9 +281,10 @@ def text_of(plan: KernelPlan) -> Text:
         dynamic_extents=tuple(e for e in extents if e.dynamic),
         batch_strides=_batch_strides(plan) if plan.batch > 1 else (),
         primitives=_primitives(plan),
-        steps=tuple(_step_text(plan, index, step) for index, step in enumerate(plan.epilogue)),
-        step_kinds=tuple(dict.fromkeys(step.kind for step in plan.epilogue)),
+        steps=steps,
+        step_kinds=tuple(first_of_kind.values()),
         matrix_types=tuple(dict.fromkeys(o.dtype.name for _, o in matrices_of(plan))),
+        float8=float8_text(plan.output.dtype),
         cache_of=_CACHE_OF,
         kernel_signature=",\n    ".join(p.declaration for p in plan.kernel_parameters),
         arguments=", ".join(p.name for p in plan.kernel_parameters),

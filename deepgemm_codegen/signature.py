@@ -53,12 +53,17 @@ class Parameter:
         return self.dtype is not None
 
     @property
+    def whole(self) -> bool:
+        """Whether a step's number is a whole one."""
+        return self.operand is not None and self.operand.dtype.integer
+
+    @property
     def declaration(self) -> str:
         """The argument in the C signature. C and D may be one matrix, so neither is restrict."""
         if self.role == "map":
             return f"const __grid_constant__ TensorMap {self.name}"
         if self.dtype is None:
-            return f"{_SCALARS[self.role]} {self.name}"
+            return f"{'int' if self.whole else _SCALARS[self.role]} {self.name}"
         if self.written:
             return f"{self.dtype}* {self.name}"
         if self.role == "c":

@@ -157,7 +157,9 @@ class GemmSpec:
             if dim.size == 0:
                 raise InputError(f"{name} = 0: nothing to compute; the smallest is 1")
         check_operands(self.dtype_a, self.dtype_b, self.dtype_acc)
-        check_output(self.dtype_acc, self.dtype_c, self.dtype_d, len(self.epilogue))
+        unquantized = self.dtype_d if self.quantizes is None else FP32
+        check_output(self.dtype_acc, self.dtype_c, unquantized, len(self.epilogue))
+        self._check_quantization()
         self._fill_leading_dimensions()
         self._check_alignments()
         if self.launch not in LAUNCHES:
@@ -212,6 +214,32 @@ class GemmSpec:
                     f"{name} = {given}: give a power of two from {least} to 4096 (bytes)"
                 )
 
+    @property
+    def quantizes(self) -> EpilogueStep | None:
+        """The step that makes D of a type of 8 bits, which is the last."""
+        return next((step for step in self.epilogue if step.result is not None), None)
+
+    @property
+    def saturates(self) -> bool:
+        """Whether what is beyond an 8-bit D becomes its largest number."""
+        return self.quantizes is None or self.quantizes.values.get("saturate", True)
+
+    def _check_quantization(self) -> None:
+        """D is what a quantize step makes, so it comes last and its type is D's."""
+        step = self.quantizes
+        if step is None:
+            return
+        if self.dtype_d != step.result:
+            raise InputError(
+                f"dtype_d = {self.dtype_d}: {step.kind} makes D {step.result}; leave dtype_d out"
+            )
+        if step is not self.epilogue[-1]:
+            after = self.epilogue[self.epilogue.index(step) + 1]
+            raise InputError(
+                f"epilogue step '{step.kind}' is followed by '{after.kind}', but it makes D; put it"
+                " last"
+            )
+
     def _check_matrices_of_steps(self) -> None:
         """Checks what steps read that is as large as D; a dense leading dimension becomes 0."""
         _, length = self.stored("d")
@@ -254,7 +282,7 @@ class GemmSpec:
             "dtype": str(self.dtype_a),
             "dtype_b": "" if self.dtype_b == self.dtype_a else str(self.dtype_b),
             "dtype_c": "" if self.dtype_c is None else str(self.dtype_c),
-            "dtype_d": "" if self.dtype_d.name == self.dtype_a.result else str(self.dtype_d),
+            "dtype_d": self._output_text(),
             "layout": "" if self.layout == "nn" else self.layout,
             "layout_d": "" if self.layout_d == "n" else self.layout_d,
             **{f"ld{operand}": self._leading_text(operand) for operand in "abcd"},
@@ -268,6 +296,11 @@ class GemmSpec:
             **{name: str(value) for name, value in self.overrides.items()},
         }
         return {name: text for name, text in texts.items() if text}
+
+    def _output_text(self) -> str:
+        """D's type where neither a step nor A's type tells it."""
+        told = self.quantizes is not None or self.dtype_d.name == self.dtype_a.result
+        return "" if told else str(self.dtype_d)
 
     def _leading_text(self, operand: str) -> str:
         """The leading dimension where it is not the dense one, else empty."""
@@ -310,6 +343,11 @@ class GemmSpec:
         dtype_a, dtype_c = type_of("dtype_a"), values.get("dtype_c")
         result = dtype.result if "dtype" in values else dtype_a.result
         dtype_d = parse_dtype(str(values.get("dtype_d", result)))
+        steps = parse_epilogue(
+            str(values.get("epilogue", "")), parse_dtype(result) if dtype_d.bits == 8 else dtype_d
+        )
+        if "dtype_d" not in values:
+            dtype_d = next((step.result for step in steps if step.result), dtype_d)
         return cls(
             m=Dim.parse(values["m"], "m"),
             n=Dim.parse(values["n"], "n"),
@@ -324,7 +362,7 @@ class GemmSpec:
             layout_d=values.get("layout_d", "n"),
             **{f"ld{o}": number(f"ld{o}", 0) for o in "abcd"},
             **{f"align_{o}": number(f"align_{o}", DEFAULT_ALIGNMENT) for o in "abcd"},
-            epilogue=parse_epilogue(str(values.get("epilogue", "")), dtype_d),
+            epilogue=steps,
             arch=canonical_arch(str(values.get("arch", "sm_80"))),
             gpu=str(values.get("gpu", "")),
             sms=number("sms", 0),

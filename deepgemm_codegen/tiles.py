@@ -234,6 +234,7 @@ class Output:
         vector: elements that a lane stores at a time (4, 2 or 1).
         warp_n: columns of the warp tile.
         partial: whether it is no D yet: sums of one part of k, for another kernel to add up.
+        saturates: whether an 8-bit float is at most the largest finite number.
     """
 
     dtype: DType
@@ -243,6 +244,12 @@ class Output:
     vector: int
     warp_n: int
     partial: bool = False
+    saturates: bool = True
+
+    @property
+    def overflows_to_nan(self) -> bool:
+        """Whether what is beyond D's range becomes NaN, since its type has no infinity."""
+        return not self.saturates and not self.dtype.infinite
 
     @property
     def leading_symbol(self) -> str:

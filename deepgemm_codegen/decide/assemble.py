@@ -94,6 +94,7 @@ def program_of(
         c_leading=spec.ldc or None,
         vector=vector,
         warp_n=slab_n,
+        saturates=spec.saturates,
     )
     name = kernel_name(spec)
     kernel = KernelPlan(

@@ -11,12 +11,25 @@ from functools import cache
 from math import erfc, exp, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
+from deepgemm_codegen.dtypes import DTYPES
+
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["bias", "clamp", "gelu", "gelu_tanh", "relu", "relu6", "residual", "scale", "silu"]
+__all__ = [
+    "bias",
+    "clamp",
+    "gelu",
+    "gelu_tanh",
+    "quantize",
+    "relu",
+    "relu6",
+    "residual",
+    "scale",
+    "silu",
+]
 
 FAR = 40.0
 """Beyond this no activation differs from 0 or from x in float64, nor overflows on its way."""
@@ -83,6 +96,31 @@ def silu(x: Array) -> Array:
     size = np.minimum(np.abs(x), 16 * FAR)
     tail: Array = size * _logistic(-size)
     return clamp(x, lo=0.0) - tail
+
+
+def quantize(
+    x: Array,
+    to: str,
+    scale: Array | float,
+    zero_point: Array | float | None = None,
+    *,
+    divide: bool = False,
+    saturate: bool = True,
+) -> Array:
+    """``x * scale``, or ``x / scale``, in fp32; integers round half to even, then add a zero point.
+
+    What is beyond D's type is left to D's own conversion. NaN becomes an integer's zero point.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    del saturate
+    with np.errstate(divide="ignore"):
+        scaled = x / scale if divide else x * scale
+    single: Array = scaled.astype(np.float32).astype(np.float64)
+    if not DTYPES[to].integer:
+        return single
+    zero = 0.0 if zero_point is None else zero_point
+    return np.where(np.isnan(single), np.zeros_like(single), np.rint(single)) + zero
 
 
 def _logistic(x: Array) -> Array:

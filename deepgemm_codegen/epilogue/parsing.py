@@ -6,9 +6,16 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.dtypes import FP32, parse_dtype
-from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand
-from deepgemm_codegen.epilogue.table import AXIS_WORDS, STEPS, OperandKind, Option, StepKind
+from deepgemm_codegen.dtypes import DTYPES, FP32, parse_dtype
+from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand, setting_value
+from deepgemm_codegen.epilogue.table import (
+    AXIS_WORDS,
+    STEPS,
+    Access,
+    OperandKind,
+    Option,
+    StepKind,
+)
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range, whole_number
 
@@ -37,20 +44,21 @@ def step_kind(name: str) -> StepKind:
     return kind
 
 
-def parse_epilogue(text: str, default_dtype: DType) -> tuple[EpilogueStep, ...]:
+def parse_epilogue(text: str, value_dtype: DType) -> tuple[EpilogueStep, ...]:
     """Steps from their flag form, in the order they run: ``bias,relu`` or ``bias:row:fp32,relu``.
 
     Args:
         text: comma-separated steps; empty means none.
-        default_dtype: operand type where neither step nor table names one (the type of D).
+        value_dtype: operand type where neither step nor table names one: that of D before it is
+            quantised.
 
     Raises:
         InputError: unknown step, option or type.
     """
-    return tuple(parse_step(part, default_dtype) for part in text.split(",") if part.strip())
+    return tuple(parse_step(part, value_dtype) for part in text.split(",") if part.strip())
 
 
-def parse_step(text: str, default_dtype: DType) -> EpilogueStep:
+def parse_step(text: str, value_dtype: DType) -> EpilogueStep:
     """One step: its name and options, ``name=value`` each or the value alone where it is clear."""
     name, *words = text.strip().split(":")
     kind = step_kind(name)
@@ -61,7 +69,7 @@ def parse_step(text: str, default_dtype: DType) -> EpilogueStep:
         if option.name in given:
             raise InputError(f"epilogue step '{name}' is given {option.name} twice")
         given[option.name] = read_option(kind, option.name, value if equals else word)
-    return _step(kind, given, default_dtype)
+    return _step(kind, given, value_dtype)
 
 
 def _named(kind: StepKind, name: str) -> Option:
@@ -83,7 +91,7 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
     if word not in AXIS_WORDS and any(option.kind == "type" for option in kind.options):
         parse_dtype(word)  # says what types there are
     takes = [
-        f"{option.name} ({' or '.join(option.accesses)})" if option.accesses else option.name
+        f"{option.name} ({' or '.join(option.words)})" if option.kind == "axis" else option.name
         for option in kind.options
     ]
     raise InputError(
@@ -93,17 +101,25 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
 
 
 def _takes(option: Option, word: str) -> bool:
+    if option.kind == "switch":
+        return word == option.name
+    number = _NUMBER.fullmatch(word) is not None
     if option.kind == "axis":
-        return AXIS_WORDS.get(word) in option.accesses
+        return _access(option, word) is not None or (option.constant and number)
     if option.kind == "number":
-        return _NUMBER.fullmatch(word) is not None
+        return number
     if option.kind == "type":
         try:
-            parse_dtype(word)
+            return parse_dtype(word).name in option.words
         except InputError:
             return False
-        return True
     return False  # a size needs its name
+
+
+def _access(option: Option, word: str) -> Access | None:
+    """The access that a word means, where an axis has it."""
+    access = AXIS_WORDS.get(word)
+    return access if access in {AXIS_WORDS[known] for known in option.words} else None
 
 
 def read_option(kind: StepKind, name: str, text: str) -> str:
@@ -114,17 +130,27 @@ def read_option(kind: StepKind, name: str, text: str) -> str:
     """
     option = _named(kind, name)
     if option.kind == "type":
-        return parse_dtype(text).name
+        dtype = parse_dtype(text)
+        if dtype.name not in option.words:
+            raise InputError(f"{name} = {dtype}: give one of {', '.join(option.words)}")
+        return dtype.name
     if option.kind == "axis":
-        access = AXIS_WORDS.get(text)
-        if access in option.accesses:
+        access = _access(option, text)
+        if access is not None:
             return access
-        words = " or ".join(option.accesses)
-        raise InputError(f"{name} = {text}: {words}{nearest(text, list(option.accesses))}")
+        if option.constant and _NUMBER.fullmatch(text):
+            return _number(name, text)
+        words = " or ".join((*option.words, "a number") if option.constant else option.words)
+        raise InputError(f"{name} = {text}: {words}{nearest(text, list(option.words))}")
     if option.kind == "size":
         value = whole_number(text, name)
         check_range(value, name, 1, MAX_DIMENSION)
         return str(value)
+    if option.kind == "switch":
+        word = {"true": "yes", "false": "no", name: "yes"}.get(text, text)
+        if word not in ("yes", "no"):
+            raise InputError(f"{name} = {text}: yes or no")
+        return word
     return _number(name, text)
 
 
@@ -143,23 +169,48 @@ def _number(name: str, text: str) -> str:
     return f"{value:.9g}"
 
 
-def _step(kind: StepKind, given: Mapping[str, str], default_dtype: DType) -> EpilogueStep:
-    constants = tuple((o.name, given[o.name]) for o in kind.constants if o.name in given)
-    wrong = kind.check({name: float(text) for name, text in constants})
+def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> EpilogueStep:
+    for name in kind.required:
+        if name not in given:
+            words = ", ".join(_named(kind, name).words)
+            raise InputError(f"epilogue step '{kind.name}': {name} is missing; give one of {words}")
+    operands = []
+    settings = {o.name: given[o.name] for o in kind.settings if o.name in given}
+    for operand in kind.operands:
+        axis = given.get(operand.axis)
+        if axis is not None and axis not in AXIS_WORDS:
+            settings[operand.axis] = axis  # a number for all of D
+        elif axis is not None or not operand.optional:
+            operands.append(_operand(kind, operand, given, value_dtype))
+    told = {**given, **{name: setting_value(kind, name, text) for name, text in settings.items()}}
+    wrong = kind.check(told)
     if wrong:
         raise InputError(f"epilogue step '{kind.name}': {wrong}")
-    operands = tuple(_operand(operand, given, default_dtype) for operand in kind.operands)
-    return EpilogueStep(kind.name, operands, constants)
+    default = {option.name: "no" if option.name == "divide" else "yes" for option in kind.settings}
+    kept = {
+        name: text
+        for name, text in settings.items()
+        if _named(kind, name).kind != "switch" or text != default[name]
+    }
+    return EpilogueStep(kind.name, tuple(operands), tuple(kept.items()))
 
 
-def _operand(kind: OperandKind, given: Mapping[str, str], default_dtype: DType) -> StepOperand:
-    dtype = parse_dtype(given["dtype"]) if "dtype" in given else kind.dtype or default_dtype
-    access = AXIS_WORDS[given["axis"]] if "axis" in given else kind.accesses[0]
-    if access == "scalar" and dtype != FP32:
-        raise InputError(
-            f"dtype = {dtype}: a scalar {kind.name} is an argument of type fp32;"
-            " leave dtype out, or give axis row or column"
-        )
+def _operand(
+    step: StepKind, kind: OperandKind, given: Mapping[str, str], value_dtype: DType
+) -> StepOperand:
+    access = AXIS_WORDS[given[kind.axis]] if kind.axis in given else kind.accesses[0]
+    dtype = {
+        "fp32": FP32,
+        "value": FP32 if value_dtype.integer else value_dtype,
+        "result": DTYPES[given["to"]] if step.quantizes else value_dtype,
+    }[kind.dtype]
+    if kind.type in given:
+        dtype = DTYPES[given[kind.type]]
+        if access == "scalar" and dtype != FP32:
+            raise InputError(
+                f"{kind.type} = {dtype}: a scalar {kind.name} is an argument of type fp32;"
+                f" leave {kind.type} out, or give {kind.axis} row or column"
+            )
     return StepOperand(
         name=kind.name,
         access=access,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.epilogue.table import STEPS, Access, StepKind
+from deepgemm_codegen.dtypes import DTYPES, FP32
+from deepgemm_codegen.epilogue.table import STEPS, Access, OperandKind, StepKind
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.dtypes import DType
 
-__all__ = ["EpilogueStep", "StepOperand"]
+__all__ = ["EpilogueStep", "StepOperand", "setting_value"]
 
 _SWAPPED: dict[Access, Access] = {"row": "column", "column": "row"}
 
@@ -25,7 +26,7 @@ class StepOperand:
     Attributes:
         name: what it is called; the kernel's argument is this and the step's number.
         access: how it is indexed.
-        dtype: element type; a scalar is a fp32 argument.
+        dtype: element type; a scalar is an argument of type fp32, or of C's int.
         leading: of a matrix: elements from row to row; 0 for rows without a gap.
         align: of a matrix: alignment in bytes that its base pointer is promised to have.
     """
@@ -50,15 +51,6 @@ class StepOperand:
         """The kernel's argument, for the step of that number."""
         return f"{self.name}{index}"
 
-    def words(self) -> list[str]:
-        """Its part of a step's text, beyond the axis."""
-        words = [] if self.scalar else [str(self.dtype)]
-        if self.leading:
-            words.append(f"ld={self.leading}")
-        if self.full and self.align != DEFAULT_ALIGNMENT:
-            words.append(f"align={self.align}")
-        return words
-
 
 @dataclass(frozen=True, slots=True)
 class EpilogueStep:
@@ -67,33 +59,41 @@ class EpilogueStep:
     Attributes:
         kind: name of the `StepKind`.
         operands: what it reads, in the order of the table.
-        constants: numbers that the spec gives, by the option's name, as fp32 in decimal.
+        settings: what else the spec says, by the option's name, each value as a flag writes it.
     """
 
     kind: str
     operands: tuple[StepOperand, ...] = ()
-    constants: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def definition(self) -> StepKind:
         """The row of `STEPS`."""
         return STEPS[self.kind]
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """The settings as the step's meaning takes them: numbers, yes or no, words."""
+        return {name: setting_value(self.definition, name, text) for name, text in self.settings}
+
+    @property
+    def result(self) -> DType | None:
+        """The type that D gets of a step that quantises; None for the others."""
+        return DTYPES[self.values["to"]] if self.definition.quantizes else None
+
     def __str__(self) -> str:
         """The step as a flag writes it; `parse_epilogue` reads it back."""
-        words = [self.kind]
-        for kind, operand in zip(self.definition.operands, self.operands, strict=True):
-            if operand.access != kind.accesses[0]:
-                words.append(operand.access)
-            words.extend(operand.words())
-        words.extend(f"{name}={text}" for name, text in self.constants)
-        return ":".join(words)
+        kind = self.definition
+        first = [text for name, text in self.settings if name in kind.required]
+        rest = [f"{name}={text}" for name, text in self.settings if name not in kind.required]
+        read = [word for o in self.operands for word in _words(kind.operand(o.name), o)]
+        return ":".join([self.kind, *first, *read, *rest])
 
     @property
     def primitives(self) -> tuple[str, ...]:
         """The instruction wrappers that its template uses."""
-        given = {name for name, _ in self.constants}
-        found = [o.primitive for o in self.definition.constants if o.primitive and o.name in given]
+        given = {name for name, _ in self.settings}
+        found = [o.primitive for o in self.definition.settings if o.primitive and o.name in given]
         return (*self.definition.primitives, *found)
 
     def changed(self, change: Callable[[StepOperand], StepOperand]) -> EpilogueStep:
@@ -103,3 +103,27 @@ class EpilogueStep:
     def transposed(self) -> EpilogueStep:
         """The same step on a transposed D: what a row had, a column has."""
         return self.changed(lambda o: replace(o, access=_SWAPPED.get(o.access, o.access)))
+
+
+def setting_value(kind: StepKind, name: str, text: str) -> float | bool | str:
+    """The value of a setting as the step's meaning takes it."""
+    option = next(option for option in kind.options if option.name == name)
+    if option.kind == "switch":
+        return text == "yes"
+    return text if option.kind == "type" else float(text)
+
+
+def _words(kind: OperandKind, operand: StepOperand) -> list[str]:
+    """An operand's part of a step's text; axis and type by themselves where they are called so."""
+    words = []
+    if operand.access != kind.accesses[0] or kind.optional:
+        word = kind.word(operand.access)
+        words.append(word if kind.axis == "axis" else f"{kind.axis}={word}")
+    if kind.type and not operand.scalar and (kind.dtype != "fp32" or operand.dtype != FP32):
+        dtype = str(operand.dtype)
+        words.append(dtype if kind.type == "dtype" else f"{kind.type}={dtype}")
+    if operand.leading:
+        words.append(f"ld={operand.leading}")
+    if operand.full and operand.align != DEFAULT_ALIGNMENT:
+        words.append(f"align={operand.align}")
+    return words

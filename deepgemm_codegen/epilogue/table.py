@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from deepgemm_codegen.dtypes import FP32, DType
+from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["AXIS_WORDS", "STEPS", "Access", "OperandKind", "Option", "StepKind"]
+__all__ = ["AXIS_WORDS", "FLOATS", "STEPS", "Access", "OperandKind", "Option", "StepKind"]
 
 Access = Literal["scalar", "row", "column", "full"]
 """How an operand is indexed: one value for all of D, one a row, one a column, one an element."""
@@ -30,8 +30,11 @@ AXIS_WORDS: dict[str, Access] = {
 }
 """How specs write an access: a token is a row of D, a channel a column."""
 
-OptionKind = Literal["axis", "type", "size", "number"]
-"""How an option is written: an access, an element type, a whole number, a number."""
+PER_WORDS: dict[Access, str] = {"row": "per_token", "column": "per_channel", "scalar": "per_tensor"}
+"""The words for an access where the option is not called ``axis`` itself."""
+
+OptionKind = Literal["axis", "type", "size", "number", "switch"]
+"""How an option is written: an access, an element type, a whole number, a number, yes or no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,22 @@ class Option:
         name: the word.
         kind: how its value is written.
         summary: what it means, for the docs.
-        accesses: of an axis: those the step allows.
+        words: what an axis or a type may be.
+        constant: whether an axis may be a number instead, which all of D then has.
         primitive: the instruction wrapper that the template uses where the option is given.
     """
 
     name: str
     kind: OptionKind
     summary: str
-    accesses: tuple[Access, ...] = ()
+    words: tuple[str, ...] = ()
+    constant: bool = False
     primitive: str = ""
 
 
-_TYPE = Option("dtype", "type", "type of the operand")
+FLOATS = ("fp16", "bf16", "fp32")
+"""Types that what a step reads may have."""
+
 _LEADING = Option("ld", "size", "elements from row to row of the operand")
 _ALIGN = Option("align", "size", "alignment in bytes that the operand's pointer is promised")
 
@@ -65,22 +72,43 @@ class OperandKind:
     Attributes:
         name: what it is called, in arguments and in the step's meaning.
         accesses: how it may be indexed; the first is the default.
-        dtype: its type where the spec does not say; None for the type of D.
-        factor: whether it multiplies, so that the harness tries values about 1, not whole numbers.
+        dtype: its type where the spec does not say: FP32, or that of the unquantised or of the
+            quantised D.
+        values: what it holds, so that the harness can make some up: anything, factors about 1,
+            factors that bring values into D's range, or zero points.
+        axis: the option that says how it is indexed.
+        type: the option that says its type; empty where it has none.
+        constant: whether the axis may be a number instead.
+        optional: whether the step does without it where the axis is not given.
     """
 
     name: str
     accesses: tuple[Access, ...]
-    dtype: DType | None = None
-    factor: bool = False
+    dtype: Literal["fp32", "value", "result"] = "value"
+    values: Literal["any", "factors", "quanta", "zeros"] = "any"
+    axis: str = "axis"
+    type: str = "dtype"
+    constant: bool = False
+    optional: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How a spec says its access."""
+        return tuple(self.word(access) for access in self.accesses)
+
+    def word(self, access: Access) -> str:
+        """How a spec says an access."""
+        return access if self.axis == "axis" else PER_WORDS[access]
 
     @property
     def options(self) -> tuple[Option, ...]:
         """What a spec may say about it."""
         found = []
         if len(self.accesses) > 1:
-            found.append(Option("axis", "axis", "one value for each of them", self.accesses))
-        found.append(_TYPE)
+            about = "one value for all of D, one a row, or one a column"
+            found.append(Option(self.axis, "axis", about, self.words, self.constant))
+        if self.type:
+            found.append(Option(self.type, "type", f"type of the {self.name}", FLOATS))
         if "full" in self.accesses:
             found += [_LEADING, _ALIGN]
         return tuple(found)
@@ -96,30 +124,34 @@ class StepKind:
     Attributes:
         name: the word in flags and YAML, and the stem of the template file.
         summary: one line for the docs.
-        meaning: what it computes, see `deepgemm_codegen.epilogue.meaning`; operands and constants
+        meaning: what it computes, see `deepgemm_codegen.epilogue.meaning`; operands and settings
             come under their names.
         operands: what it reads.
-        constants: numbers that a spec gives.
+        settings: what else a spec may say.
+        required: the settings that it must say.
+        quantizes: whether it makes D of its setting ``to``; then it is the last step.
         turns: where the meaning turns from falling to rising or back.
         relative: how far the kernel's result may be from its meaning beyond one rounding, as a
             part of the result.
         absolute: the same, whatever the result.
         primitives: the instruction wrappers that the template uses.
         example: options as YAML writes them, for messages.
-        check: raises InputError for constants that do not go together.
+        check: says what is wrong with settings that do not go together.
     """
 
     name: str
     summary: str
     meaning: Callable[..., Any]
     operands: tuple[OperandKind, ...] = ()
-    constants: tuple[Option, ...] = ()
+    settings: tuple[Option, ...] = ()
+    required: tuple[str, ...] = ()
+    quantizes: bool = False
     turns: tuple[float, ...] = ()
     relative: float = 0.0
     absolute: float = 0.0
     primitives: tuple[str, ...] = ()
     example: str = ""
-    check: Callable[[dict[str, float]], str] = lambda _: ""
+    check: Callable[[Mapping[str, Any]], str] = lambda _: ""
 
     @property
     def exact(self) -> bool:
@@ -128,17 +160,47 @@ class StepKind:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Everything that a spec may say about the step."""
+        """Everything that a spec may say about the step, the most needful first."""
         found = [option for operand in self.operands for option in operand.options]
-        return (*found, *self.constants)
+        first = [option for option in self.settings if option.name in self.required]
+        rest = [option for option in self.settings if option.name not in self.required]
+        return (*first, *found, *rest)
+
+    def operand(self, name: str) -> OperandKind:
+        """The operand of a name."""
+        return next(operand for operand in self.operands if operand.name == name)
 
 
-def _ordered(constants: dict[str, float]) -> str:
+def _ordered(settings: Mapping[str, Any]) -> str:
     """What is wrong with the bounds of a clamp."""
-    if not constants:
+    if not settings:
         return "no bound is given; give lo, hi or both"
-    if len(constants) == 2 and constants["lo"] > constants["hi"]:
-        return f"lo = {constants['lo']:g} is above hi = {constants['hi']:g}"
+    if len(settings) == 2 and settings["lo"] > settings["hi"]:
+        return f"lo = {settings['lo']:g} is above hi = {settings['hi']:g}"
+    return ""
+
+
+QUANTIZED = ("int8", "uint8", "e4m3", "e5m2")
+"""Types that ``quantize`` makes."""
+
+
+def _quantizable(settings: Mapping[str, Any]) -> str:
+    """What is wrong with how a quantize step is set."""
+    dtype = DTYPES[settings["to"]]
+    zero_point = settings.get("zero_point")
+    if not dtype.integer and zero_point is not None:
+        return f"zero_point: {dtype} has none; leave it out, or give to: int8 or uint8"
+    if dtype.integer and settings.get("saturate") is False:
+        return f"saturate = no: {dtype} always saturates; leave it out"
+    if isinstance(zero_point, float) and (
+        zero_point % 1 or not dtype.least <= zero_point <= dtype.largest
+    ):
+        return (
+            f"zero_point = {zero_point:g}: give a whole number from {dtype.least:g} to"
+            f" {dtype.largest:g}"
+        )
+    if isinstance(settings.get("scale"), float) and settings["scale"] <= 0:
+        return f"scale = {settings['scale']:g}: give a number above 0"
     return ""
 
 
@@ -156,7 +218,7 @@ STEPS: dict[str, StepKind] = {
             "scale",
             "multiply by a number, or by one a row or a column",
             meaning.scale,
-            (OperandKind("scale", ("scalar", "row", "column"), FP32, factor=True),),
+            (OperandKind("scale", ("scalar", "row", "column"), "fp32", "factors"),),
             example="{axis: row, dtype: fp32}",
         ),
         StepKind(
@@ -172,7 +234,7 @@ STEPS: dict[str, StepKind] = {
             "clamp",
             "bring into the range lo to hi; NaN passes",
             meaning.clamp,
-            constants=(
+            settings=(
                 Option("lo", "number", "the least result", primitive="at_least"),
                 Option("hi", "number", "the largest result", primitive="at_most"),
             ),
@@ -205,6 +267,41 @@ STEPS: dict[str, StepKind] = {
             relative=2.0**-17,
             absolute=2.0**-118,
             primitives=("exp2", "reciprocal", "at_least"),
+        ),
+        StepKind(
+            "quantize",
+            "multiply by a scale, add a zero point, and make D of it, in a type of 8 bits",
+            meaning.quantize,
+            (
+                OperandKind(
+                    "scale",
+                    ("scalar", "row", "column"),
+                    "fp32",
+                    "quanta",
+                    axis="scale",
+                    type="scale_dtype",
+                    constant=True,
+                ),
+                OperandKind(
+                    "zero_point",
+                    ("scalar", "row", "column"),
+                    "result",
+                    "zeros",
+                    axis="zero_point",
+                    type="",
+                    constant=True,
+                    optional=True,
+                ),
+            ),
+            settings=(
+                Option("to", "type", "the type that D then has", QUANTIZED),
+                Option("divide", "switch", "divide by the scale, as ONNX does"),
+                Option("saturate", "switch", "no: an fp8 beyond the range is NaN or infinite"),
+            ),
+            required=("to",),
+            quantizes=True,
+            example="{to: int8, scale: per_token}",
+            check=_quantizable,
         ),
     )
 }

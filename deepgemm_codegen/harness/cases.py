@@ -13,6 +13,7 @@ from deepgemm_codegen.harness.inputs import (
     Constant,
     Factors,
     Inputs,
+    Integers,
     Normal,
     OneNan,
     SmallIntegers,
@@ -23,7 +24,9 @@ from deepgemm_codegen.harness.problem import Problem, bind
 from deepgemm_codegen.plan import Reduce, as_program
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.plan import KernelPlan, Program
+    from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Case", "cases_of", "inputs_for"]
 
@@ -67,24 +70,52 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
         seed: the same seed gives the same values.
     """
     values: dict[str, Values] = {}
+    spec = problem.spec
     limit = exact_limit(problem.k)
-    factors = {
-        operand.argument(index)
-        for index, step in enumerate(problem.spec.epilogue)
-        for operand, row in zip(step.operands, step.definition.operands, strict=True)
-        if row.factor
+    read = {
+        operand.argument(index): (step, operand)
+        for index, step in enumerate(spec.epilogue)
+        for operand in step.operands
     }
     for index, matrix in enumerate(problem.matrices):
         if matrix.name == "d":
             continue
         own = seed * 64 + index
-        if matrix.name in factors:
+        what = "any"
+        if matrix.name in read:
+            step, operand = read[matrix.name]
+            what = step.definition.operand(operand.name).values
+        if what == "factors":
             values[matrix.name] = Factors(own)
+        elif what == "quanta":
+            quantum = _quantum(spec, kind, problem.k, problem.alpha)
+            values[matrix.name] = Factors(own, quantum)
+        elif what == "zeros":
+            middle = _middle(spec.dtype_d)
+            values[matrix.name] = Integers(own, middle - 9, middle + 20)
         elif kind == "normal":
             values[matrix.name] = Normal(own)
         else:
             values[matrix.name] = SmallIntegers(own, limit if matrix.name in "ab" else 8)
     return Inputs(name, values)
+
+
+def _quantum(spec: GemmSpec, kind: str, k: int, alpha: float) -> float:
+    """A scale that brings most sums into the range of a quantised D, and a few beyond it.
+
+    The deviation of a sum is that of its products times sqrt(k); see `inputs.exact_limit`.
+    """
+    limit = exact_limit(k)
+    deviation = abs(alpha) * k**0.5 * (1.0 if kind == "normal" else limit * (limit + 1) / 3)
+    half = spec.dtype_d.largest / (2 if spec.dtype_d.least == 0 else 1)
+    scale: float = half / (2.5 * max(deviation, 1.0))
+    divides = spec.quantizes is not None and "divide" in spec.quantizes.values
+    return 1 / scale if divides else scale
+
+
+def _middle(dtype: DType) -> int:
+    """The whole number in the middle of an integer type."""
+    return int(dtype.largest + dtype.least + 1) // 2
 
 
 def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
@@ -105,7 +136,7 @@ class _Sizes:
     k: int | None = None
     padding: int = 0
 
-    def bind(self, program: Program, alpha: float, beta: float) -> Problem:
+    def bind(self, program: Program, alpha: float, beta: float, kind: str = "integers") -> Problem:
         return bind(
             program,
             m=self.m,
@@ -114,14 +145,25 @@ class _Sizes:
             alpha=alpha,
             beta=beta,
             padding=self.padding,
-            scalars=_scalars(program),
+            scalars=_scalars(program.spec, kind, self.k, alpha),
         )
 
 
-def _scalars(program: Program) -> dict[str, float]:
+def _scalars(spec: GemmSpec, kind: str, k: int | None, alpha: float) -> dict[str, float]:
     """Numbers for the steps that take some: each another, none a power of two."""
-    names = [parameter.name for parameter in program.parameters if parameter.role == "scalar"]
-    return {name: 0.7 + 0.4 * index for index, name in enumerate(names)}
+    found = {}
+    for index, step in enumerate(spec.epilogue):
+        for operand in step.operands:
+            if not operand.scalar:
+                continue
+            value = 0.7 + 0.4 * index
+            values = step.definition.operand(operand.name).values
+            if values == "quanta":
+                value *= _quantum(spec, kind, spec.k.size if k is None else k, alpha)
+            elif values == "zeros":
+                value = _middle(spec.dtype_d) + 3
+            found[operand.argument(index)] = value
+    return found
 
 
 def cases_of(plan: Program | KernelPlan, seed: int) -> tuple[Case, ...]:
@@ -146,7 +188,8 @@ def _full_size(program: Program, seed: int) -> list[Case]:
 
     # Normal values and scalars that are no powers of two; small sums where an activation bends.
     bends = any(step.definition.turns for step in spec.epilogue)
-    scaled = sizes.bind(program, 1.7 * max(plain.k, 1) ** -0.5 if bends else 0.7, -1.3)
+    alpha = 1.7 * max(plain.k, 1) ** -0.5 if bends else 0.7
+    scaled = sizes.bind(program, alpha, -1.3, "normal")
     normal = inputs_for(scaled, "random", "normal", seed + 1)
     found.append(Case("random", scaled, normal, exact=False, share=0.5, repeat=True))
 
@@ -205,7 +248,7 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
         if beta == 0.0:
             inputs = _with(inputs, c=Constant(NAN))
         found.append(Case("exact", problem, inputs, exact=True, share=0.25))
-    problem = wanted[1].bind(program, 0.7, -1.3)
+    problem = wanted[1].bind(program, 0.7, -1.3, "normal")
     normal = inputs_for(problem, "random", "normal", seed + 1)
     found.append(Case("random", problem, normal, exact=False, share=0.25, repeat=True))
     return found

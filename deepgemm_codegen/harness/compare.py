@@ -47,24 +47,36 @@ class Comparison:
 
 @quiet()
 def compare(
-    got: Any, expected: Expected, dtype: DType, xp: Any, untouched: Any = None
+    got: Any,
+    expected: Expected,
+    dtype: DType,
+    xp: Any,
+    untouched: Any = None,
+    *,
+    saturates: bool = True,
 ) -> Comparison:
     """Compares float64 values of D over a region.
 
     Where the oracle itself is NaN, D must be NaN too, and not the NaN that stood there before:
     ``untouched`` marks the elements whose bits are still poison. In an integer D that may be a
-    result.
+    result. Where an 8-bit D does not saturate, what is beyond a type without infinity is NaN.
     """
     value = expected.value
-    low = round_to(expected.low, dtype, xp)
-    high = round_to(expected.high, dtype, xp)
+    low = round_to(expected.low, dtype, xp, saturates=saturates)
+    high = round_to(expected.high, dtype, xp, saturates=saturates)
+    if not saturates and not dtype.infinite:
+        got = xp.where(xp.isnan(got) & ~xp.isnan(value), xp.copysign(xp.inf, value), got)
     right = (got >= low) & (got <= high) | (xp.isnan(got) & xp.isnan(value))
     if untouched is not None and not dtype.integer:
         right &= ~untouched
     mask = ~right
     # Part of the bound that is needed before the output's rounding explains the rest.
-    needed = xp.maximum(xp.abs(got - value) - quantum(got, dtype, xp) / 2, 0.0)
-    side = xp.where(got > value, expected.high - value, value - expected.low)
+    wanted = value
+    if dtype.integer or (dtype.bits == 8 and saturates):
+        wanted = xp.clip(value, dtype.least, dtype.largest)
+    needed = xp.maximum(xp.abs(got - wanted) - quantum(got, dtype, xp) / 2, 0.0)
+    needed = xp.where(xp.isinf(got), 0.0, needed)  # where a value becomes that
+    side = xp.where(got > wanted, expected.high - wanted, wanted - expected.low)
     ratio = xp.where(needed > 0, needed / xp.where(side > 0, side, 1.0), 0.0)
     # The interval decides; the ratio reports, and agrees with it.
     ratio = xp.where(mask, xp.where(ratio > 1.0, ratio, xp.inf), xp.minimum(ratio, 1.0))

@@ -38,9 +38,9 @@ def diagnose(oracle: Oracle, region: Region, got: Any, mask: Any) -> tuple[str, 
         mask: which elements are wrong.
     """
     hints = []
-    dtype = oracle.problem.spec.dtype_d
     for hint, alternative in _hypotheses(oracle, region):
-        if compare(got, alternative, dtype, np).wrong == 0:
+        spec = oracle.problem.spec
+        if compare(got, alternative, spec.dtype_d, np, saturates=spec.saturates).wrong == 0:
             hints.append(hint)
             break
     if np.isnan(oracle.expected(region).value[mask]).all():

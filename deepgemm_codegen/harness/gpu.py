@@ -275,5 +275,6 @@ def launch_arguments(
             sizes = {**problem.sizes, **strides}
             found.append(encode_tensor_map(description, pointer, sizes))
         else:
-            found.append(np.dtype(kinds[parameter.role]).type(problem.scalar(parameter)))
+            kind = "i4" if parameter.whole else kinds[parameter.role]
+            found.append(np.dtype(kind).type(problem.scalar(parameter)))
     return tuple(found)

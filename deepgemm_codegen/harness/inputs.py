@@ -16,6 +16,7 @@ __all__ = [
     "Factors",
     "Given",
     "Inputs",
+    "Integers",
     "Normal",
     "OneNan",
     "SmallIntegers",
@@ -68,6 +69,22 @@ class SmallIntegers:
 
 
 @dataclass(frozen=True, slots=True)
+class Integers:
+    """Whole numbers from low to high, evenly; fp32 tells them apart up to 2^24."""
+
+    seed: int
+    low: int
+    high: int
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        z = _hash(self.seed, batch, row, column, xp)
+        span = xp.uint64(self.high - self.low + 1)
+        draw = ((z >> xp.uint64(32)) * span) >> xp.uint64(32)
+        return (draw.astype(xp.int64) + self.low).astype(xp.float32)
+
+
+@dataclass(frozen=True, slots=True)
 class Normal:
     """Nearly normal values of standard deviation 1, with full significands.
 
@@ -91,14 +108,16 @@ class Normal:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Values from 0.5 to 2 with full significands, for what multiplies."""
+    """Values with full significands from half to twice a typical one, for what multiplies."""
 
     seed: int
+    typical: float = 1.0
 
     def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
         """See `Values`."""
         z = _hash(self.seed, batch, row, column, xp) >> xp.uint64(41)
-        return (z.astype(xp.int64) * 3 + (1 << 23)).astype(xp.float32) * xp.float32(2.0**-24)
+        whole = (z.astype(xp.int64) * 3 + (1 << 23)).astype(xp.float32)
+        return whole * xp.float32(2.0**-24 * self.typical)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,17 +117,18 @@ def _eight_bits(dtype: DType) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.where((bits & 0x7F) == 0x7F, np.nan, value)
 
 
-def round_to(values: Any, dtype: DType, xp: Any) -> Any:
+def round_to(values: Any, dtype: DType, xp: Any, *, saturates: bool = True) -> Any:
     """float64 values rounded once to ``dtype`` (nearest even), still as float64.
 
     Subnormals are kept. What is too large becomes infinity in types of 16 bits and more, and the
-    largest number in 8-bit types and integers, as the kernels' conversions do.
+    largest number in 8-bit types and integers, as the kernels' conversions do; where an 8-bit
+    float is not to saturate, infinity.
     """
     finite = xp.isfinite(values)
     safe = xp.where(finite, values, 0.0)
     step = quantum(safe, dtype, xp)
     rounded = xp.rint(safe / step) * step
-    if dtype.bits == 8 or dtype.integer:
+    if dtype.integer or (dtype.bits == 8 and saturates):
         rounded = xp.clip(rounded, dtype.least, dtype.largest)
         ends = xp.where(values > 0, dtype.largest, dtype.least)
         return xp.where(xp.isinf(values), ends, xp.where(finite, rounded, values))

@@ -196,7 +196,7 @@ class Oracle:
         """What a step makes of an interval: the image of its ends and of the turns between them."""
         xp, kind = self.xp, step.definition
         read = {o.name: self._read(region, index, o) for o in step.operands}
-        read |= {name: float(text) for name, text in step.constants}
+        read |= step.values
         ends = [kind.meaning(end, **read) for end in (given.value, given.low, given.high)]
         for turn in kind.turns:
             inside = (given.low < turn) & (turn < given.high)

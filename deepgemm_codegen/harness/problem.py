@@ -186,7 +186,8 @@ class Problem:
         if parameter.role == "dim":
             return self.sizes[parameter.name]
         if parameter.role == "scalar":
-            return self.scalars[parameter.name]
+            number = self.scalars[parameter.name]
+            return int(number) if parameter.whole else number
         return self.matrix(parameter.name[2:]).leading
 
     @property

@@ -217,7 +217,14 @@ def _compare_regions(
         if outcome.background:
             untouched = bits == xp.asarray(outcome.background, bits.dtype)
         got = decode(bits, d.dtype, xp)
-        found = compare(got, oracle.expected(region), d.dtype, xp, untouched)
+        found = compare(
+            got,
+            oracle.expected(region),
+            d.dtype,
+            xp,
+            untouched,
+            saturates=problem.spec.saturates,
+        )
         worst = max(worst, found.worst)
         wrong += found.wrong
         elements += found.elements

@@ -194,11 +194,15 @@ def _step() -> dict[str, Any]:
 def _option(option: Option) -> dict[str, Any]:
     """One option of a step."""
     if option.kind == "type":
-        value = _value("dtype")
+        dtypes = [DTYPES[name] for name in option.words]
+        value: dict[str, Any] = {"enum": [a for d in dtypes for a in (d.name, *d.aliases)]}
     elif option.kind == "axis":
-        value = {"enum": [word for word, to in AXIS_WORDS.items() if to in option.accesses]}
+        accesses = {AXIS_WORDS[word] for word in option.words}
+        value = {"enum": [word for word, access in AXIS_WORDS.items() if access in accesses]}
+        if option.constant:
+            value = {"anyOf": [value, {"type": "number"}]}
     elif option.kind == "size":
         value = {"type": "integer", "minimum": 1, "maximum": MAX_DIMENSION}
     else:
-        value = {"type": "number"}
+        value = {"type": "boolean" if option.kind == "switch" else "number"}
     return {"description": option.summary, **value}

@@ -304,11 +304,17 @@ def _step_with_options(node: Mapping) -> str:
 
 def _option(step: str, option: Option, node: Node) -> str:
     """The text of one option's value."""
-    wanted = f"give {' or '.join(option.accesses) or _WANTED[option.kind]}"
-    text = _word(option.name, node, wanted)
+    words = option.words if option.kind == "axis" else ()
+    wanted = f"give {' or '.join(words) or _WANTED[option.kind]}"
+    if option.kind == "switch" and isinstance(node, Scalar) and yaml_flavour(node) == "boolean":
+        text = {"on": "yes", "off": "no"}.get(node.text.lower(), node.text.lower())
+    else:
+        text = _word(option.name, node, wanted)
     if option.kind == "size":
         return _digits(option.name, text, node.mark, wanted)
-    remedy = _numeric_remedy(text) if option.kind == "number" and not _is_number(text) else ""
+    remedy = (
+        _numeric_remedy(text) if option.kind in ("number", "axis") and not _is_number(text) else ""
+    )
     if remedy and not remedy.startswith("a whole number"):
         raise _RefusedError(node.mark, f"{option.name} = {shorten(text)}: {remedy}")
     try:
@@ -318,7 +324,12 @@ def _option(step: str, option: Option, node: Node) -> str:
     return text
 
 
-_WANTED = {"type": "a type such as fp32", "size": "a whole number", "number": "a number"}
+_WANTED = {
+    "type": "a type such as fp32",
+    "size": "a whole number",
+    "number": "a number",
+    "switch": "yes or no",
+}
 
 
 _READERS: dict[str, Callable[[str, Node], str]] = {

@@ -115,7 +115,10 @@ def test_dense_leading_dimensions(
         ),
         (
             {"dtype": "int8", "dtype_d": "int8"},
-            "dtype_d = int8: int32 sums become no int8; give one of int32, fp32, fp16, bf16",
+            (
+                "dtype_d = int8: int32 sums become no int8; give one of int32, fp32, fp16, bf16, or"
+                " let the epilogue step quantize make it"
+            ),
         ),
         (
             {"dtype": "int8", "dtype_c": "fp16"},

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
 
 _TYPES = st.sampled_from(["fp16", "bf16", "fp32"])
 _AXES = st.sampled_from(["row", "column"])
@@ -32,6 +27,28 @@ def _step(draw: st.DrawFn) -> str:
     return kind
 
 
-def chains(most: int) -> SearchStrategy[list[str]]:
-    """Up to so many steps, each as a flag writes it."""
-    return st.lists(_step(), max_size=most)
+@st.composite
+def _quantize(draw: st.DrawFn) -> list[str]:
+    """A quantize step, or none."""
+    if draw(st.booleans()):
+        return []
+    to = draw(st.sampled_from(["int8", "uint8", "e4m3", "e5m2"]))
+    scale = draw(st.sampled_from(["", "0.5", "per_tensor", "per_token", "per_channel"]))
+    words = ["quantize", to, *([f"scale={scale}"] if scale else [])]
+    if scale.startswith("per_") and scale != "per_tensor":
+        words.append(f"scale_dtype={draw(_TYPES)}")
+    if to in ("int8", "uint8"):
+        zero = draw(st.sampled_from(["", "3", "per_tensor", "per_token", "per_channel"]))
+        words += [f"zero_point={zero}"] if zero else []
+    elif draw(st.booleans()):
+        words.append("saturate=no")
+    if draw(st.booleans()):
+        words.append("divide")
+    return [":".join(words)]
+
+
+@st.composite
+def chains(draw: st.DrawFn, most: int) -> list[str]:
+    """Up to so many steps, each as a flag writes it, and a quantize step behind them or none."""
+    steps = draw(st.lists(_step(), max_size=most))
+    return [*steps, *draw(_quantize())]

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepgemm_codegen.dtypes import BF16, FP16, FP32
+from deepgemm_codegen.dtypes import BF16, FP16, FP32, INT8
 from deepgemm_codegen.epilogue import STEPS, EpilogueStep, StepOperand, parse_epilogue
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.spec import GemmSpec
 from tests.epilogue.strategies import chains
+
+Q = "epilogue step 'quantize'"
+PER = "per_tensor or per_token or per_channel or a number"
 
 
 def one(text: str) -> EpilogueStep:
@@ -27,7 +30,7 @@ def one(text: str) -> EpilogueStep:
         ("bias:bf16:row", "bias:row:bf16"),
         ("scale", "scale"),
         ("scale:per_tensor", "scale"),
-        ("scale:per_token", "scale:row:fp32"),
+        ("scale:per_token:fp32", "scale:row"),
         ("scale:per_channel:fp16", "scale:column:fp16"),
         ("residual", "residual:fp16"),
         ("residual:ld=4096:fp32:align=8", "residual:fp32:ld=4096:align=8"),
@@ -38,6 +41,18 @@ def one(text: str) -> EpilogueStep:
         ("clamp:lo=3:hi=3", "clamp:lo=3:hi=3"),
         ("clamp:16777217:1e38", "clamp:lo=16777216:hi=1e+38"),
         ("gelu", "gelu"),
+        ("quantize:to=int8", "quantize:int8"),
+        ("quantize:s8:row", "quantize:int8:scale=per_token"),
+        (
+            "quantize:int8:per_token:per_tensor:divide",
+            "quantize:int8:scale=per_token:zero_point=per_tensor:divide=yes",
+        ),
+        ("quantize:uint8:0.5:128", "quantize:uint8:scale=0.5:zero_point=128"),
+        (
+            "quantize:scale=per_channel:scale_dtype=bf16:saturate=no:to=e4m3",
+            "quantize:e4m3:scale=per_channel:scale_dtype=bf16:saturate=no",
+        ),
+        ("quantize:e5m2:saturate=true:divide=false", "quantize:e5m2"),
     ],
 )
 def test_spellings(text: str, same: str) -> None:
@@ -48,7 +63,7 @@ def test_spellings(text: str, same: str) -> None:
 def test_what_a_step_holds() -> None:
     assert one("bias:row:fp32") == EpilogueStep("bias", (StepOperand("bias", "row", FP32),))
     assert one("residual:bf16:ld=9").operands == (StepOperand("residual", "full", BF16, 9),)
-    assert one("clamp:0:1").constants == (("lo", "0"), ("hi", "1"))
+    assert one("clamp:0:1").settings == (("lo", "0"), ("hi", "1"))
     assert one("bias").operands[0].argument(3) == "bias3"
 
 
@@ -69,13 +84,20 @@ def test_what_a_step_holds() -> None:
         ),
         ("residual:ld=0", "ld = 0: too small; the smallest is 1"),
         ("residual:ld=wide", "ld = wide: not a whole number; give a whole number"),
-        ("bias:row:column", ("epilogue step 'bias' does not take 'column'; options it takes:"
-         " axis (column or row), dtype")),
+        (
+            "bias:row:column",
+            (
+                "epilogue step 'bias' does not take 'column'; options it takes:"
+                " axis (column or row), dtype"
+            ),
+        ),
         ("bias:dtype=fp16:dtype=fp16", "epilogue step 'bias' is given dtype twice"),
         (
             "scale:fp16",
-            ("dtype = fp16: a scalar scale is an argument of type fp32; leave dtype out, or give"
-            " axis row or column"),
+            (
+                "dtype = fp16: a scalar scale is an argument of type fp32; leave dtype out, or give"
+                " axis row or column"
+            ),
         ),
         ("clamp", "epilogue step 'clamp': no bound is given; give lo, hi or both"),
         ("clamp:6:0", "epilogue step 'clamp': lo = 6 is above hi = 0"),
@@ -84,8 +106,33 @@ def test_what_a_step_holds() -> None:
         ("clamp:hi=4e38", "hi = 4e38: beyond fp32, whose largest is 3.4028235e38"),
         ("clamp:hi=0x10", "hi = 0x10: not a finite decimal number"),
         ("clamp:lo=", "lo = : not a finite decimal number"),
+        ("quantize", f"{Q}: to is missing; give one of int8, uint8, e4m3, e5m2"),
+        ("quantize:to=fp16", "to = fp16: give one of int8, uint8, e4m3, e5m2"),
+        ("bias:dtype=int8", "dtype = int8: give one of fp16, bf16, fp32"),
+        ("quantize:int8:scale=nan", f"scale = nan: {PER}"),
+        ("quantize:int8:scale=per_row", f"scale = per_row: {PER} (did you mean 'per_token'?)"),
+        ("quantize:int8:scale=-0.5", f"{Q}: scale = -0.5: give a number above 0"),
+        ("quantize:int8:scale=1e-50", f"{Q}: scale = 0: give a number above 0"),
+        (
+            "quantize:int8:scale_dtype=fp16",
+            (
+                "scale_dtype = fp16: a scalar scale is an argument of type fp32; leave scale_dtype"
+                " out, or give scale row or column"
+            ),
+        ),
+        ("quantize:int8:1:128", f"{Q}: zero_point = 128: give a whole number from -128 to 127"),
+        ("quantize:uint8:1:2.5", f"{Q}: zero_point = 2.5: give a whole number from 0 to 255"),
+        (
+            "quantize:e4m3:zero_point=per_token",
+            f"{Q}: zero_point: e4m3 has none; leave it out, or give to: int8 or uint8",
+        ),
+        (
+            "quantize:int8:saturate=no",
+            f"{Q}: saturate = no: int8 always saturates; leave it out",
+        ),
+        ("quantize:int8:divide=maybe", "divide = maybe: yes or no"),
     ],
-)  # fmt: skip
+)
 def test_refusals(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_epilogue(text, FP16)
@@ -110,12 +157,45 @@ def test_refusals(text: str, message: str) -> None:
             {"epilogue": "residual:align=24"},
             "residual: align = 24: give a power of two from 2 to 4096 (bytes)",
         ),
+        (
+            {"epilogue": "quantize:int8", "dtype_d": "fp16"},
+            "dtype_d = fp16: quantize makes D int8; leave dtype_d out",
+        ),
+        (
+            {"epilogue": "quantize:int8,relu"},
+            "epilogue step 'quantize' is followed by 'relu', but it makes D; put it last",
+        ),
+        (
+            {"epilogue": "quantize:int8,quantize:int8"},
+            "epilogue step 'quantize' is followed by 'quantize', but it makes D; put it last",
+        ),
+        (
+            {"epilogue": "relu", "dtype_d": "int8"},
+            (
+                "dtype_d = int8: fp32 sums become no int8; give one of fp16, bf16, fp32, or let the"
+                " epilogue step quantize make it"
+            ),
+        ),
     ],
 )
 def test_what_the_spec_refuses(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         GemmSpec.from_fields({"m": 32, "n": 64, "k": 32, **fields})
     assert str(caught.value) == message
+
+
+def test_quantize_tells_the_type_of_d() -> None:
+    sizes = {"m": 32, "n": 64, "k": 32}
+    spec = GemmSpec.from_fields({**sizes, "epilogue": "bias,quantize:int8"})
+    assert (spec.dtype_d, str(spec.epilogue[0])) == (INT8, "bias:fp16")
+    assert "dtype_d" not in str(spec)
+    assert GemmSpec.from_text(str(spec)) == spec
+    assert (
+        GemmSpec.from_fields({**sizes, "epilogue": "quantize:int8", "dtype_d": "int8"}).dtype_d
+        == INT8
+    )
+    assert spec.saturates
+    assert not GemmSpec.from_fields({**sizes, "epilogue": "quantize:e5m2:saturate=no"}).saturates
 
 
 def test_a_dense_residual_needs_no_leading_dimension() -> None:
@@ -139,5 +219,5 @@ def test_the_text_form_round_trips(steps: list[str]) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_any_fp32_survives_as_a_constant(value: float) -> None:
     step = one(f"clamp:lo={value!r}")
-    assert float(step.constants[0][1]) == pytest.approx(value, rel=2**-24, abs=2**-150)
+    assert float(step.settings[0][1]) == pytest.approx(value, rel=2**-24, abs=2**-150)
     assert one(str(step)) == step

@@ -60,14 +60,14 @@ enum : int {
 static_assert(WARPS_K * SLAB * 4 <= SHARED_BYTES, "every warp along k has a slab");
 
 // ---- primitives ----------------------------------------------------------------------------
-// Reads 16 bytes of global memory that no kernel writes meanwhile.
+// Reads 16 bytes of global memory; their whole line goes to the L2.
 __device__ __forceinline__ void load_16(u32* words, const void* source)
 {
-    asm volatile("ld.global.nc.v4.u32 { %0, %1, %2, %3 }, [%4];"
+    asm volatile("ld.global.nc.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(source));
 }
 
-// Reads 16 bytes of global memory once: the L1 keeps no copy.
+// Reads 16 bytes of global memory once: their line goes to the L2, the L1 keeps no copy.
 __device__ __forceinline__ void stream_16(u32* words, const void* source)
 {
     asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"

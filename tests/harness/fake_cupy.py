@@ -35,6 +35,7 @@ _NUMPY = [
     "inf",
     "int64",
     "isfinite",
+    "isinf",
     "isin",
     "isnan",
     "ldexp",

@@ -123,6 +123,44 @@ GOLDEN: dict[str, Program] = {
         dtype_d="fp32",
         arch="sm_90",
     ),
+    # D in bytes: integers with zero points, four elements a lane.
+    "int8_nn": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=100,
+        n=128,
+        k=128,
+        epilogue="bias,quantize:int8:per_token:zero_point=per_channel:divide",
+        arch="sm_80",
+    ),
+    # 8-bit floats before there is an instruction for them, one element a lane.
+    "e4m3_nt": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=64,
+        n=65,
+        k=64,
+        layout="nt",
+        epilogue="quantize:e4m3",
+        arch="sm_86",
+    ),
+    # The same with NaN or infinity beyond their range.
+    "e4m3_overflow_nt": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=64,
+        n=64,
+        k=64,
+        layout="nt",
+        epilogue="quantize:e4m3:saturate=no",
+        arch="sm_120",
+    ),
+    "e5m2_overflow_nt": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=64,
+        n=64,
+        k=64,
+        layout="nt",
+        epilogue="quantize:e5m2:0.5:saturate=no",
+        arch="sm_75",
+    ),
     # Hopper's own family: D by TMA, both operands K-major.
     "wgmma_nt": _plan(
         WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16), m=4096, n=4096, k=4096, layout="nt", arch="sm_90a"
@@ -147,6 +185,25 @@ GOLDEN: dict[str, Program] = {
         k=1024,
         layout="nt",
         epilogue="bias,gelu,residual",
+        arch="sm_90a",
+    ),
+    # D in bytes by TMA, with guards and without.
+    "wgmma_int8_nt": _plan(
+        WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16),
+        m=4096,
+        n=4096,
+        k=1024,
+        layout="nt",
+        epilogue="bias,gelu,quantize:int8:per_token",
+        arch="sm_90a",
+    ),
+    "wgmma_e4m3_tn": _plan(
+        WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8),
+        m=1000,
+        n=400,
+        k=512,
+        layout="tn",
+        epilogue="quantize:e4m3:per_channel",
         arch="sm_90a",
     ),
     # D through the warps' slabs: an odd n, one consumer, dynamic m.

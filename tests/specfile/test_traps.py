@@ -245,6 +245,26 @@ EXTRAS = [
         " epilogue: [{bias: row}]}",
         ["46: options of 'bias' are a mapping: {axis: row, dtype: fp32}"],
     ),
+    (
+        " epilogue: [{quantize: {scale: .nan, to: int8}}]}",
+        ["58: scale = .nan: per_tensor or per_token or per_channel or a number"],
+    ),
+    (
+        " epilogue: [{quantize: {to: int9}}]}",
+        ["55: unknown dtype 'int9'; known: ..."],
+    ),
+    (
+        " epilogue: [{quantize: {to: int8, divide: maybe}}]}",
+        ["69: divide = maybe: yes or no"],
+    ),
+    (
+        " epilogue: [{quantize: {to: int8}}, relu]}",
+        ["5: epilogue step 'quantize' is followed by 'relu', but it makes D; put it last"],
+    ),
+    (
+        " epilogue: [quantize]}",
+        ["39: epilogue step 'quantize': to is missing; give one of int8, uint8, e4m3, e5m2"],
+    ),
     (" epilogue: [{gelu: 1}]}", ["46: step 'gelu' takes no options; write just gelu"]),
     (
         " epilogue: [{clamp: 6}]}",

@@ -78,6 +78,7 @@ class WgmmaChoice:
             cluster_n=self.cluster_n,
             store=store,
             slab_n=slab_n,
+            d_bytes=spec.dtype_d.bytes,
             a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
             b=place_tma_operand(spec, "b", right, n, k, self.cluster_m),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.decide.tma import tma_obstacle
+from deepgemm_codegen.decide.tma import store_of, tma_obstacle
 from deepgemm_codegen.decide.wgmma.tile import TILE_K
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tma import PANEL_BYTES
@@ -100,9 +100,9 @@ def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[st
 
 
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
-    if task.tma_store and choice.tile_n % 16 == 0:
+    if store_of(spec, choice.tile_n) == "tma":
         return "TMA", "rows of D's tile are whole patterns; it leaves while the next is computed"
-    if spec.dtype_d.bytes != 2:
+    if spec.dtype_d.bytes > 2:
         reason = f"{spec.dtype_d} sums leave as they are"
     elif task.tma_store:
         reason = f"{choice.tile_n} columns are no whole swizzle pattern"

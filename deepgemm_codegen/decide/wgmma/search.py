@@ -94,7 +94,7 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
     m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once
     a_k_major, b_k_major, tma_store = problem.a_k_major, problem.b_k_major, task.tma_store
     launch = LAUNCH_US * machine.clock_mhz
-    table = tile_table(machine)
+    table = tile_table(machine, problem.d_bytes)
     counts_n = {
         tile_n: -(-n // tile_n)
         for tile_n in menu.tile_n

@@ -49,7 +49,7 @@ class Task(NamedTuple):
     ) -> int:
         """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
         rows = tile_m * tiles_at_once // consumers
-        store = panel_bytes(rows, tile_n, consumers)
+        store = panel_bytes(rows, tile_n, consumers, self.problem.d_bytes)
         if not self.tma_store or not store:
             store = slab_bytes(tile_n, consumers)
         store += turn_bytes(consumers, tiles_at_once)
@@ -67,5 +67,5 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine) -> Task:
         heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
         once=compulsory_bytes(problem) / machine.dram_rate,
         out=output_bytes(problem) / machine.dram_rate,
-        tma_store=store_of(spec, PANEL_BYTES // 2) == "tma",
+        tma_store=store_of(spec, PANEL_BYTES) == "tma",
     )

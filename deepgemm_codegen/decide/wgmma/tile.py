@@ -1,6 +1,6 @@
 """Question: which tile, and how many consumers share it?
 
-What a tile needs is known without any spec, so it stands in a table made once an architecture.
+What a tile needs is known almost without a spec, so it stands in a table made once.
 """
 
 from __future__ import annotations
@@ -100,20 +100,22 @@ def turn_bytes(consumers: int, tiles_at_once: int) -> int:
     return 8 * consumers if tiles_at_once > 1 else 0
 
 
-def panel_bytes(rows: int, tile_n: int, consumers: int) -> int:
-    """Bytes of all consumers' panels of a 16-bit D; 0 where its rows are no whole patterns."""
-    columns, slots = store_panels(rows, tile_n, 2)
-    return consumers * slots * rows * columns * 2
+def panel_bytes(rows: int, tile_n: int, consumers: int, d_bytes: int) -> int:
+    """Bytes of all consumers' panels of D; 0 where its rows are no whole patterns."""
+    columns, slots = store_panels(rows, tile_n, d_bytes)
+    return consumers * slots * rows * columns * d_bytes
 
 
-def _tile(machine: Machine, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int) -> Tile:
+def _tile(
+    machine: Machine, d_bytes: int, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int
+) -> Tile:
     """Numbers of one tile; operands have two bytes an element."""
     fragments = tile_m // FRAGMENT_M
     mma = 2 * tile_m * tile_n * TILE_K / machine.wgmma_rate
     mine = fragments * tiles_at_once // consumers
     if mine > 1:
         mma *= TWO_FRAGMENTS
-    columns = store_panels(mine * FRAGMENT_M, tile_n, 2)[0]
+    columns = store_panels(mine * FRAGMENT_M, tile_n, d_bytes)[0]
     panels = tile_n // columns if columns else 0
     parts = mine * tile_n // slab_columns(tile_n)
     turns = turn_bytes(consumers, tiles_at_once)
@@ -129,22 +131,25 @@ def _tile(machine: Machine, tile_m: int, tile_n: int, consumers: int, tiles_at_o
         tma_finish=FINISH + FINISH_TMA * tile_m * tile_n + PANEL * panels,
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
         stage_bytes=written + 16,
-        tma_bytes=panel_bytes(mine * FRAGMENT_M, tile_n, consumers) + turns,
+        tma_bytes=panel_bytes(mine * FRAGMENT_M, tile_n, consumers, d_bytes) + turns,
         slab_bytes=slab_bytes(tile_n, consumers) + turns,
-        whole_panels=tile_n % 16 == 0,
+        whole_panels=columns > 0,
     )
 
 
 @cache
-def tile_table(machine: Machine) -> dict[tuple[int, int, int], list[Tile]]:
-    """All legal tiles by rows, consumers and tiles at once, columns rising; made once a machine."""
+def tile_table(machine: Machine, d_bytes: int) -> dict[tuple[int, int, int], list[Tile]]:
+    """All legal tiles by rows, consumers and tiles at once, columns rising.
+
+    Made once a machine and size of D's elements.
+    """
     table: dict[tuple[int, int, int], list[Tile]] = {}
     for tile_m, consumers, at_once in product(TILE_MS, CONSUMERS, TILES_AT_ONCE):
         split = consumers, at_once
         if constraints.turns(*split) or constraints.rows(tile_m, *split):
             continue
         table[tile_m, *split] = [
-            _tile(machine, tile_m, tile_n, *split)
+            _tile(machine, d_bytes, tile_m, tile_n, *split)
             for tile_n in TILE_NS
             if not constraints.accumulators(tile_m, tile_n, *split)
         ]

@@ -1,0 +1,193 @@
+"""The words of a generated file's epilogue: what its steps read, and how D is packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.epilogue import Access, EpilogueStep, StepOperand
+    from deepgemm_codegen.plan import KernelPlan
+
+__all__ = [
+    "Float8Text",
+    "MatrixText",
+    "StepText",
+    "float8_text",
+    "matrices_of",
+    "matrix_text",
+    "output_primitives",
+    "step_text",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """One epilogue step as its template sees it.
+
+    Attributes:
+        kind: stem of the template file.
+        operands: C expression of each operand's element for element ``v`` of the vector, as a float
+            or a whole number, in the order of the table.
+        settings: the others by name: numbers as C literals, types by name, ``yes`` and ``no``.
+        matrices: the operands of which a vector is read beforehand.
+    """
+
+    kind: str
+    operands: dict[str, str]
+    settings: dict[str, str]
+    matrices: tuple[MatrixText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixText:
+    """A step's matrix: the argument, its type, where rows start, the array a vector is read to."""
+
+    name: str
+    dtype: str
+    leading: str
+    vector: str
+
+
+_ELEMENTS: dict[Access, str] = {"scalar": "", "row": "[row]", "column": "[column + v]"}
+"""How the element of an operand that belongs to element ``v`` of the vector is named."""
+
+
+def step_text(plan: KernelPlan, index: int, step: EpilogueStep) -> StepText:
+    """One step of a plan."""
+    operands, read = {}, []
+    for operand in step.operands:
+        name = operand.argument(index)
+        if operand.full:
+            matrix = matrix_text(plan, name, operand)
+            read.append(matrix)
+            operands[operand.name] = f"{matrix.vector}[v]"
+            continue
+        element = name + _ELEMENTS[operand.access]
+        narrow = operand.dtype.name != "fp32" and not operand.dtype.integer
+        operands[operand.name] = f"{operand.dtype}_to_float({element})" if narrow else element
+    settings = {}
+    for name, value in step.values.items():
+        text = dict(step.settings)[name]
+        settings[name] = _float_literal(text) if isinstance(value, float) else text
+    for kind in step.definition.operands:  # the same number for all of D
+        if kind.name in settings:
+            whole = kind.dtype == "result"
+            operands[kind.name] = str(int(step.values[kind.name])) if whole else settings[kind.name]
+    ordered = {o.name: operands[o.name] for o in step.definition.operands if o.name in operands}
+    return StepText(step.kind, ordered, settings, tuple(read))
+
+
+def matrix_text(plan: KernelPlan, name: str, operand: StepOperand) -> MatrixText:
+    """A matrix that a step reads, under the name of its argument."""
+    leading = f"ld{name}"
+    if plan.spec.leading_of(operand):
+        leading = leading.upper()
+    return MatrixText(name, operand.dtype.name, leading, f"{name}_row")
+
+
+def _float_literal(text: str) -> str:
+    """A decimal number as C writes a float."""
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def matrices_of(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
+    """(argument, operand) of every matrix that the steps read."""
+    return [
+        (operand.argument(index), operand)
+        for index, step in enumerate(plan.epilogue)
+        for operand in step.operands
+        if operand.full
+    ]
+
+
+_FLOAT8_CVT = 89
+"""The first architecture with cvt to the 8-bit floats, which saturates (PTX ISA)."""
+
+
+def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
+    """The wrappers of the epilogue: C and step operands in, D out.
+
+    Args:
+        plan: the kernel.
+        leaving: how D leaves: ``tma``, a slab's file, or empty straight from registers.
+    """
+    output = plan.output
+    if output.partial:
+        return [leaving]
+    steps = plan.epilogue
+    operands = [o for step in steps for o in step.operands]
+    readers = [operand.dtype for operand in operands]
+    if output.c_dtype is not None:
+        readers.append(output.c_dtype)
+    narrow = [dtype for dtype in readers if dtype.name != "fp32" and not dtype.integer]
+    names = [f"{dtype}_to_float" for dtype in narrow]
+    if output.c_dtype is not None:
+        names.append("load_c")
+    if any(operand.full for operand in operands):
+        names.append("load_matrix")
+    names.extend(primitive for step in steps for primitive in step.primitives)
+    if output.dtype.bits == 8:
+        names.extend(_byte_primitives(plan))
+    if leaving == "tma":
+        if output.dtype.bits == 8:
+            return [*names, "tma_store", "store_pair"]
+        return [*names, f"pack_{output.dtype}x2", "tma_store", "stmatrix"]
+    if output.dtype.bits == 8:
+        return [*filter(None, [leaving]), *names, "store_d_bytes"]
+    if output.dtype.name != "fp32" and not output.dtype.integer:
+        names.append(f"float_to_{output.dtype}")
+    return [*filter(None, [leaving]), *names, "store_d"]
+
+
+def _byte_primitives(plan: KernelPlan) -> list[str]:
+    """How two floats become two bytes of D."""
+    output = plan.output
+    if output.dtype.integer:
+        return ["pack_integer8x2"]
+    number = int("".join(c for c in plan.target if c.isdigit()))
+    if output.saturates and number >= _FLOAT8_CVT:
+        return ["pack_float8x2"]
+    return ["float_to_float8", "pack_float8x2_software"]
+
+
+@dataclass(frozen=True, slots=True)
+class Float8Text:
+    """An 8-bit float as code that converts to it step by step; all C literals and numbers.
+
+    Attributes:
+        shift: fraction bits of fp32 that are rounded away.
+        half: half a unit of what is kept, less one, in fp32's bits.
+        bias: what the exponent field loses, in the result's bits.
+        least: the smallest normal number.
+        unit: the power of two whose last place is that of the result's subnormals.
+        largest: the largest finite number.
+        beyond: what rounds to the largest number, and nothing larger does.
+    """
+
+    shift: int
+    half: str
+    bias: int
+    least: str
+    unit: str
+    largest: str
+    beyond: str
+
+
+def float8_text(dtype: DType) -> Float8Text | None:
+    """The numbers of an 8-bit float; None for other types."""
+    if dtype.bits != 8 or dtype.integer:
+        return None
+    least, most = dtype.exponents
+    shift = 23 - dtype.mantissa_bits
+    step = 2.0 ** (most - dtype.mantissa_bits)
+    return Float8Text(
+        shift=shift,
+        half=hex((1 << (shift - 1)) - 1),
+        bias=(126 + least) << dtype.mantissa_bits,
+        least=f"{2.0**least!r}f",
+        unit=f"{2.0 ** (least - dtype.mantissa_bits + 23)!r}f",
+        largest=f"{dtype.largest!r}f",
+        beyond=f"{dtype.largest + step / 2!r}f",
+    )
