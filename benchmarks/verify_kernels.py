@@ -1,6 +1,6 @@
 """Judges every kernel of ``configs/kernels`` where this machine can, and writes the table.
 
-    python benchmarks/verify_kernels.py --on gpu --out benchmarks/results [--jobs 8]
+    python benchmarks/verify_kernels.py --on gpu --out benchmarks/results [--jobs 8] [FILE.yaml ...]
 
 Writes ``verify_gpu.json`` and ``verify_gpu.md`` (or ``..._emulator``): a line a kernel with its
 verdict, the architecture that the source was built for, blocks and input sets. Exit code 1 when
@@ -28,20 +28,20 @@ def judge(job: tuple[str, str, str, int]) -> dict[str, Any]:
     from deepgemm_codegen.cli.judging import verdict_of
     from deepgemm_codegen.decide import decide
     from deepgemm_codegen.harness import as_json, format_verdict
-    from deepgemm_codegen.render import render_kernel
+    from deepgemm_codegen.render import render_program
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.toolchain import build_cubin
 
     text, source, on, seed = job
     spec = GemmSpec.from_text(text)
-    plan = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)).kernels[0]
-    code = render_kernel(plan)
+    program = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
+    code = render_program(program)
 
     def build(target: str) -> Any:
-        return build_cubin(code, name=plan.name, arch=target)
+        return build_cubin(code, name=program.name, arch=target)
 
     begun = time.process_time()
-    verdict = verdict_of(plan, build, on=on, seed=seed)  # type: ignore[arg-type]
+    verdict = verdict_of(program, build, on=on, seed=seed)  # type: ignore[arg-type]
     return {
         "source": source,
         "spec": text,
@@ -58,10 +58,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("files", nargs="*", type=Path, help="kernel files; configs/kernels if none")
     options = parser.parse_args()
     from deepgemm_codegen.specfile import read_all
 
-    files = sorted((ROOT / "configs" / "kernels").glob("*.yaml"))
+    files = options.files or sorted((ROOT / "configs" / "kernels").glob("*.yaml"))
     entries = read_all([str(path) for path in files])
     jobs = [(str(entry.spec), Path(entry.file).name, options.on, options.seed) for entry in entries]
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
@@ -79,7 +80,7 @@ def main() -> int:
     document = {**machine, "seed": options.seed, "kernels": records}
     stem.with_suffix(".json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
     lines = [
-        f"# Every kernel of configs/kernels, judged on the {options.on}",
+        f"# Every kernel of the files, judged on the {options.on}",
         "",
         *(f"- {key}: {value}" for key, value in machine.items()),
         f"- {len(records) - len(failed)} of {len(records)} passed, seed {options.seed}",

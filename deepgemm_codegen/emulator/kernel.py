@@ -11,6 +11,7 @@ import numpy as np
 from deepgemm_codegen.emulator import instructions
 from deepgemm_codegen.emulator.context import Context
 from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
+from deepgemm_codegen.emulator.dependent import EarlyAccesses
 from deepgemm_codegen.emulator.ending import finish
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.findings import Actor, Collector, Finding, Place, StopEmulation
@@ -52,6 +53,8 @@ class Launch:
         params: one for each kernel parameter, in order: integers, floats, buffers or pointers
             into them, tensor maps, bytes for a structure.
         cluster: blocks of a cluster in x, y, z; None for what the kernel was compiled for.
+        dependent: whether the kernel before may still run (programmatic dependent launch): no
+            thread may touch global memory before its ``griddepcontrol.wait``.
     """
 
     grid: Dim3
@@ -59,6 +62,7 @@ class Launch:
     shared_bytes: int = 0
     params: Sequence[Parameter] = ()
     cluster: Dim3 | None = None
+    dependent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +247,13 @@ class _Session:
         self.cluster: Dim3 = (1, 1, 1)
         self.costs = CostListener(joins_of(kernel.program)) if checks.costs else None
         self.races = GlobalRaces(collector) if checks.races else None
+        self.early = EarlyAccesses(collector) if launch.dependent else None
         self.done = self.instructions = 0
         self.counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
         if self.costs is not None:
             self.memory.listeners.append(self.costs)
+        if self.early is not None:
+            self.memory.listeners.append(self.early)
         if self.races is not None:
             self.memory.watchers.append(self.races)
         size = kernel.program.static_shared
@@ -276,6 +283,9 @@ class _Session:
                 plain = RaceListener(shared, translation.cell, *size)
                 shared.listeners.append(plain)
                 self.races.begin(plain, lookup)
+        if self.early is not None:
+            self.early.begin(context.lanes)
+            shared.listeners.append(self.early)
         if self.costs is not None:
             shared.listeners.append(self.costs)
         context.special["s_dynamic_smem_size"][...] = self.launch.shared_bytes

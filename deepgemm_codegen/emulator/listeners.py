@@ -181,6 +181,9 @@ class Listener:
     def global_access(self, access: Access) -> None:
         """Global memory is read or written; ``address`` holds the addresses (int64)."""
 
+    def depend(self, lanes: Array) -> None:
+        """Threads waited for the kernel before this one (programmatic dependent launch)."""
+
     def barrier(self, blocks: Array | None) -> None:
         """All live threads of some blocks met (numbers in the batch; None: all blocks)."""
 

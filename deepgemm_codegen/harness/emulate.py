@@ -134,6 +134,7 @@ class EmulatorDevice:
                 block=(kernel.body.threads, 1, 1),
                 shared_bytes=kernel.body.shared_bytes,
                 params=params,
+                dependent=kernel.dependent,
             )
             some = None if chosen is None else [(block, 0, 0) for block in chosen]
             entry = self._kernels[kernel.name]

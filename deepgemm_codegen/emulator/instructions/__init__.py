@@ -16,6 +16,7 @@ _FAMILIES = (
     "control",
     "convert",
     "copyasync",
+    "dependent",
     "floating",
     "half",
     "hints",

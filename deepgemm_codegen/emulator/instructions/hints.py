@@ -18,6 +18,6 @@ def _createpolicy(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, emitter.constant("u64", 0))
 
 
-@semantics("prefetch", "prefetchu", "discard", "nanosleep", "griddepcontrol", destinations=0)
+@semantics("prefetch", "prefetchu", "discard", "nanosleep", destinations=0)
 def _nothing(_emitter: Emitter, _ins: Instruction) -> None:
     pass
