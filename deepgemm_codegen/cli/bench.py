@@ -47,7 +47,7 @@ def _bench(
     console = take_console(values)
     if min_ratio is not None and against == "none":
         raise click.UsageError("--min-ratio compares with cuBLAS; it excludes --against none")
-    requests = _once(requests_for(files, take_flags(values), os.environ, console), console)
+    requests = requests_for(files, take_flags(values), os.environ, console)
     if plot is not None:
         from deepgemm_codegen.harness.bench_roofline import require_matplotlib  # noqa: PLC0415
 
@@ -99,15 +99,6 @@ def _conclude(report: Report, min_ratio: float | None, console: Console) -> int:
         console.problem(f"error: no {CUBLAS} figure to hold --min-ratio against: {names}")
         code = max(code, EnvironmentLackError.exit_code)
     return code
-
-
-def _once(requests: Sequence[Request], console: Console) -> list[Request]:
-    """Each spec once: a flag that overrides what a file sweeps makes some equal."""
-    first = {request.spec: request for request in reversed(requests)}
-    found = [request for request in requests if first[request.spec] is request]
-    if left := len(requests) - len(found):
-        console.note(f"{left} of {len(requests)} kernels are asked for twice under these flags")
-    return found
 
 
 def _line(row: Row) -> str:

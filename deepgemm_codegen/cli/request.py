@@ -164,6 +164,8 @@ def requests_of(
 ) -> list[tuple[SpecEntry, Request]]:
     """Every kernel that some kernel files ask for, with flags and environment laid over it.
 
+    What these make equal is one.
+
     Raises:
         InputError: whatever is wrong with the files, or with a kernel after the flags; it names
             the place.
@@ -179,7 +181,18 @@ def requests_of(
         except InputError as error:
             raise InputError(f"{entry.where}: {error}") from error
         asked.append((entry, request))
-    return asked
+    return _once(asked, console)
+
+
+def _once(
+    asked: Sequence[tuple[SpecEntry, Request]], console: Console
+) -> list[tuple[SpecEntry, Request]]:
+    """Each spec once: a flag that overrides what a file sweeps makes some equal."""
+    first: dict[GemmSpec, Request] = {}
+    found = [pair for pair in asked if first.setdefault(pair[1].spec, pair[1]) is pair[1]]
+    if left := len(asked) - len(found):
+        console.note(f"{left} of {len(asked)} kernels are asked for twice under these flags")
+    return found
 
 
 def requests_for(
