@@ -136,7 +136,7 @@ def test_p10_slabs_reuse_the_ring() -> None:
     launch(plan, blocks=(0, plan.blocks.evaluate({}) - 1), a=Normal(1), b=Normal(2))
 
 
-@planted(faults.text(r"tma_store_wait_read\(\);  // the tile before has left the panels", ""))
+@planted(faults.text(r"tma_store_wait_read<STORE_SLOTS - 1>\(\);", ""))
 def test_p10_panels_are_reused_by_the_next_tile() -> None:
     """Fault seen: the next tile of a block overwrites what is still being stored."""
     assert_right("m=384 n=128 k=320 layout=nt arch=sm_90a",

@@ -34,7 +34,7 @@ MUTANTS = {
                            "write", True),
     "one tile for two blocks": ("mma", r"tile = blockIdx.x;", "tile = blockIdx.x & ~1;",
                                 "write", False),
-    "consumers store over each other": ("tma", r"m0 \+ consumer \* CONSUMER_M", "m0",
+    "consumers store over each other": ("tma", r"m0 \+= consumer \* CONSUMER_M;", "",
                                         "write", False),
     # D in C's place: the sums of one block become the addends of another.
     "c of another tile": ("mma", r"c \+ \(row \* LDC", "c + ((row + 64) % M * LDC", "write", True),
