@@ -47,8 +47,9 @@ def library(request: pytest.FixtureRequest, arch: str, tmp_path: Path) -> Path:
     target = f"{arch}{request.param}"
     folder = kernels(tmp_path / "kernels", target)
     made = tmp_path / "libengine.so"
-    run("nvcc", f"-gencode=arch=compute_{target[3:]},code={target}", "--shared", "-Xcompiler", "-fPIC", f"-I{EXAMPLES}",
-        f"-I{folder}", EXAMPLES / "engine.c", *sorted(folder.glob("*.cu")), "-o", made)  # fmt: skip
+    code = f"-gencode=arch=compute_{target[3:]},code={target}"
+    run("nvcc", code, "--shared", "-Xcompiler", "-fPIC", f"-I{EXAMPLES}", f"-I{folder}",
+        EXAMPLES / "engine.c", *sorted(folder.glob("*.cu")), "-o", made)  # fmt: skip
     return made
 
 
