@@ -191,7 +191,10 @@ class Listener:
         """Groups of threads met: int array (groups, members) of lanes."""
 
     def named(self, block: int, number: int, lanes: Array, site: int) -> None:
-        """A numbered barrier with a thread count is complete; ``meet`` follows."""
+        """A numbered barrier with a thread count is complete for those who waited."""
+
+    def arrive_named(self, block: int, number: int, lanes: Array, site: int) -> None:
+        """Threads arrived at a numbered barrier, and go on."""
 
     def reach(self, lanes: Array, blocks: Array, site: int) -> None:
         """Threads are about to access the shared memory of other blocks of their cluster."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.barriers import Barriers
 from deepgemm_codegen.emulator.stuck import report_deadlock
 from deepgemm_codegen.emulator.warpgroup import check_untouched, note_written
 
@@ -59,12 +60,8 @@ class Machine:
         self.alive = context.alive
         self.alive[...] = context.alive0
         self.pcs = np.zeros(lanes, np.int64)
-        # Barrier a lane waits at: -1 none, -2 a warp's, -3 a cluster's, -4 the rest of its
-        # warpgroup, otherwise the barrier's number.
-        self.waiting = np.full(lanes, -1, np.int64)
-        self.expected = np.zeros(lanes, np.int64)
-        self.wait_site = np.zeros(lanes, np.int64)
-        self.member = np.zeros(lanes, np.int64)
+        self.barriers = Barriers(context)
+        self.waiting, self.wait_site = self.barriers.waiting, self.barriers.site
 
     def run(self) -> bool:
         """Run until all lanes have ended, or none can go on; whether they ended."""
@@ -212,8 +209,7 @@ class Machine:
     def _meet_together(self, end: Terminator) -> bool:
         """A barrier that all lanes reached at once; whether it was such a simple one."""
         listeners = self.context.shared.listeners
-        ins = self.translation.program.instructions[end.site]
-        if end.kind == "barrier" and len(ins.operands) < 2:
+        if end.kind == "barrier" and self.translation.forms[end.site].simple:
             for listener in listeners:
                 listener.barrier(None)
             return True
@@ -240,15 +236,7 @@ class Machine:
     def _members(self, end: Terminator) -> Array:
         """Lanes that a warp barrier names, one mask a lane."""
         ins = self.translation.program.instructions[end.site]
-        return self._operand(ins.operands[0]) if ins.operands else np.array([0xFFFFFFFF])
-
-    def _operand(self, operand: Any) -> Array:
-        register = self.translation.program.registers.get(operand.text)
-        if register is not None:
-            value: Array = self.context.banks[register.bank][register.row].astype(np.int64)
-            return value
-        constant = int(operand.text.rstrip("U"), 0) & 0xFFFFFFFF
-        return np.full(self.context.lanes, constant, np.int64)
+        return self.barriers.operand(ins.operands[0]) if ins.operands else np.array([0xFFFFFFFF])
 
     def _end(self, end: Terminator, pc: int, mask: Array) -> None:
         """Move the lanes of a mask on from the end of block ``pc``."""
@@ -272,112 +260,19 @@ class Machine:
                 self._release()
             return
         self.pcs[mask] = pc + 1
-        ins = self.translation.program.instructions[end.site]
-        self.wait_site[mask] = end.site
         if kind == "cluster-barrier":
-            if "aligned" in ins.opcode:
-                self._check_whole_warps(end.site, mask)
-            self.waiting[mask] = -3
+            aligned = "aligned" in self.translation.program.instructions[end.site].opcode
+            self.barriers.enter_cluster(end.site, mask, aligned=aligned)
         elif kind == "warp-barrier":
-            self.waiting[mask] = -2
-            self.member[mask] = self._members(end)[mask] if ins.operands else 0xFFFFFFFF
+            self.barriers.enter_warp(self._members(end), end.site, mask)
         else:
-            numbers = [self._operand(o)[mask] for o in ins.operands[:2]]
-            self.waiting[mask] = numbers[0] if numbers else 0
-            self.expected[mask] = numbers[1] if len(numbers) > 1 else 0
-            self._check_whole_warps(end.site, mask)
+            self.barriers.enter(self.translation.forms[end.site], end.site, mask)
         self._release()
-
-    def _check_whole_warps(self, site: int, mask: Array) -> None:
-        """``bar.sync`` is an aligned instruction: a warp's live threads execute it together."""
-        warps = mask.reshape(-1, 32)
-        partial = warps.any(axis=1) & (warps != self.alive.reshape(-1, 32)).any(axis=1)
-        if partial.any():
-            warp = int(np.flatnonzero(partial)[0])
-            lane = warp * 32 + int(np.flatnonzero(warps[warp])[0])
-            self.context.collector.add(
-                "divergent-barrier",
-                "a barrier that only a part of a warp's live threads reached",
-                site,
-                lane,
-                count=int(partial.sum()),
-            )
 
     def _release(self) -> None:
         """Let go all lanes whose barrier is complete."""
         self.state.recheck = False
-        if (self.waiting == -1).all():
-            return
-        context = self.context
-        self._release_clusters()
-        shape = (context.blocks, context.threads)
-        waiting, alive = self.waiting.reshape(shape), self.alive.reshape(shape)
-        for block in range(context.blocks):
-            here = waiting[block]
-            for number in np.unique(here[(here >= 0) & alive[block]]).tolist():
-                members = np.flatnonzero((here == number) & alive[block])
-                lanes = members + block * context.threads
-                expected = int(self.expected[lanes].max())
-                needed = expected or int(np.count_nonzero(alive[block]))
-                if members.size < needed:
-                    continue
-                sites = np.unique(self.wait_site[lanes])
-                if sites.size > 1 and not expected:
-                    self.context.collector.add(
-                        "divergent-barrier",
-                        "threads of one block meet at different barrier instructions",
-                        int(sites[0]),
-                        int(lanes[0]),
-                        other=(int(sites[1]), int(lanes[self.wait_site[lanes] == sites[1]][0])),
-                    )
-                if expected and members.size > expected:
-                    self.context.collector.add(
-                        "divergent-barrier",
-                        f"{members.size} threads at once at barrier {number}, which {expected} "
-                        "complete",
-                        int(sites[0]),
-                        int(lanes[0]),
-                    )
-                here[members] = -1
-                for listener in context.shared.listeners:
-                    if expected:
-                        listener.named(block, number, lanes, int(sites[0]))
-                        listener.meet(lanes[None, :])
-                    else:
-                        listener.barrier(np.array([block]))
-        self._release_warps()
-
-    def _release_warps(self) -> None:
-        at = (self.waiting == -2) & self.alive
-        if not at.any():
-            return
-        groups = at.reshape(-1, 32)
-        alive = self.alive.reshape(-1, 32)
-        member = self.member.reshape(-1, 32)
-        bits = np.arange(32)
-        for warp in np.flatnonzero(groups.any(axis=1)).tolist():
-            for mask in np.unique(member[warp][groups[warp]]).tolist():
-                named = ((mask >> bits) & 1).astype(bool) & alive[warp]
-                here = groups[warp] & (member[warp] == mask)
-                if (here >= named).all():
-                    lanes = np.flatnonzero(here) + warp * 32
-                    self.waiting[lanes] = -1
-                    for listener in self.context.shared.listeners:
-                        listener.meet(lanes[None, :])
-
-    def _release_clusters(self) -> None:
-        state = self.state
-        state.complete_clusters(self.alive, self.context.shared)
-        at = (self.waiting == -3) & self.alive
-        if not at.any():
-            return
-        for cluster, phase in enumerate(state.completed.tolist()):
-            part = state.cluster_lanes(cluster)
-            lanes = np.flatnonzero(at[part] & (state.arrived[part] <= phase)) + part.start
-            if lanes.size:
-                self.waiting[lanes] = -1
-                for listener in self.context.shared.listeners:
-                    listener.cluster_wait(cluster, lanes)
+        self.barriers.release()
 
     def _endless(self, pc: int) -> None:
         block = self.blocks[pc]

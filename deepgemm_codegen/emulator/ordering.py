@@ -84,6 +84,7 @@ class OrderListener(Listener):
         self.meeting: dict[int, Snapshot] = {}
         self.met: dict[int, Snapshot] = {}
         self.names: dict[tuple[int, int], tuple[Array, int]] = {}
+        self.arrived: dict[tuple[int, int], Snapshot] = {}
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # (lane, block) to time, site
         self.landing: dict[int, tuple[Mbarrier, int, int, int]] = {}
 
@@ -175,12 +176,25 @@ class OrderListener(Listener):
             self.clocks.join(group)
 
     def named(self, block: int, number: int, lanes: Array, site: int) -> None:
-        """Threads that were not there the last time must know that it is over.
+        """They meet; those who were not there the last time must know that it is over.
 
         Otherwise they may arrive while others still gather, and complete that barrier instead.
         """
+        self._check_reuse(block, number, lanes, site)
+        self.clocks.join(lanes)
+        arrived = self.arrived.pop((block, number), None)
+        if arrived is not None:
+            self.clocks.acquire(lanes, arrived)
+        self.names[block, number] = (lanes, self.clocks.now - 1)
+
+    def arrive_named(self, block: int, number: int, lanes: Array, site: int) -> None:
+        """Those who wait at the barrier will know what these threads did."""
+        self._check_reuse(block, number, lanes, site)
+        arrived = merge(self.arrived.get((block, number)), self.clocks.release(lanes))
+        self.arrived[block, number] = arrived
+
+    def _check_reuse(self, block: int, number: int, lanes: Array, site: int) -> None:
         before = self.names.get((block, number))
-        self.names[block, number] = (lanes, self.clocks.now)
         if before is None:
             return
         others, time = before

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepgemm_codegen.emulator.blockclocks import BlockClocks
+from deepgemm_codegen.emulator.clocks import Snapshot, merge
 from deepgemm_codegen.emulator.listeners import (
     LANE_MASK,
     SITE_SHIFT,
@@ -126,6 +127,7 @@ class RaceListener(Listener):
         self.looks: list[_Reads] = []
         self.clocks = BlockClocks(blocks, threads)
         self.locations = Locations(self.clocks, threads, alone=True)
+        self.arrived: dict[tuple[int, int], Snapshot] = {}
         self.limit = 1 << _TIME_SHIFT  # first packed value above the lowest floor
 
     # -- events --
@@ -234,6 +236,24 @@ class RaceListener(Listener):
         known = self.clocks.ordered(times, lanes, others)
         result: Array = known & (block == others // self.threads)
         return result
+
+    def named(self, block: int, number: int, lanes: Array, site: int) -> None:  # noqa: ARG002
+        """They meet, and know what those did who only arrived."""
+        self.clocks.meet(lanes[None, :])
+        arrived = self.arrived.pop((block, number), None)
+        if arrived is not None:
+            self.clocks.acquire(lanes, arrived)
+
+    def arrive_named(
+        self,
+        block: int,
+        number: int,
+        lanes: Array,
+        site: int,  # noqa: ARG002
+    ) -> None:
+        """Those who wait at the barrier will know what these threads did."""
+        arrived = merge(self.arrived.get((block, number)), self.clocks.release(lanes))
+        self.arrived[block, number] = arrived
 
     # -- inside --
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
+    from deepgemm_codegen.emulator.program import Program
 
 __all__ = ["RUNTIME", "Effects", "Semantics", "lookup", "runtime", "semantics"]
 
@@ -38,8 +39,9 @@ class Semantics:
             ``emit_batch`` once their inputs are ready; a key of None means alone.
         emit_batch: writes the source of a batch.
         ends_block: a word for the machine (``branch``, ``exit``, ``barrier``, ``warp-barrier``).
+        describe: checks such an instruction, and says what the machine has to know of it.
         shared_width: bytes of the instruction's accesses to shared memory, 0 for none.
-        operands: how many an instruction has, 0 where that varies.
+        operands: how many an instruction has, None where that varies.
         ordered: members of a batch may wait for each other; the batch keeps their order.
         order: batches wait for each other: all ready batches of a lower order go first.
         deferred: its destinations are written some time after it; nobody may touch them until
@@ -58,10 +60,11 @@ class Semantics:
     batch: Callable[[Instruction], Hashable | None] | None = None
     emit_batch: Callable[[Emitter, list[Instruction]], None] | None = None
     ends_block: str = ""
+    describe: Callable[[Program, Instruction], Any] | None = None
     order: int = 0
     shared_width: Callable[[Instruction], int] | None = None
     ordered: bool = False
-    operands: int = 0
+    operands: int | None = None
     deferred: bool = False
     alone: bool = False
     asynchronous: bool | Callable[[Instruction], bool] = False
@@ -93,7 +96,7 @@ def semantics(
     order: int = 0,
     shared_width: Callable[[Instruction], int] | None = None,
     ordered: bool = False,
-    operands: int = 0,
+    operands: int | None = None,
     deferred: bool = False,
     alone: bool = False,
     asynchronous: bool | Callable[[Instruction], bool] = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.emitter import Emitter, SharedNames
@@ -87,6 +87,7 @@ class Translation:
         code: the compiled functions ``b0`` ... of all blocks, for all lanes.
         cell: bytes of the narrowest access to shared memory, 16 where there is none.
         asynchronous: whether an instruction calls for vector clocks.
+        forms: by instruction number, what its semantics describe (block barriers).
         masked: block number to the code of its masked function, made when first needed.
     """
 
@@ -97,6 +98,7 @@ class Translation:
     source: str
     cell: int = 16
     asynchronous: bool = False
+    forms: dict[int, Any] = field(default_factory=dict)
     masked: dict[int, CodeType] = field(default_factory=dict)
 
     def masked_code(self, block: int) -> CodeType:
@@ -128,7 +130,12 @@ def translate(program: Program, arithmetic: Arithmetic) -> Translation:
     cell = min(widths - {0}, default=16)
     code = compile(source, "<ptx>", "exec")
     asynchronous = any(lookup(ins).needs_clocks(ins) for ins in program.instructions)
-    return Translation(program, blocks, names, code, source, cell, asynchronous)
+    forms = {
+        i: what.describe(program, ins)
+        for i, ins in enumerate(program.instructions)
+        if (what := lookup(ins)).describe is not None
+    }
+    return Translation(program, blocks, names, code, source, cell, asynchronous, forms)
 
 
 def _function(
@@ -158,7 +165,7 @@ def _emit(emitter: Emitter, batch: list[Member], *, masked: bool) -> None:
         UnsupportedError: also where an emitter stumbles over an operand of a shape it never saw.
     """
     first, what = batch[0]
-    if what.operands and len(first.operands) != what.operands:
+    if what.operands is not None and len(first.operands) != what.operands:
         reason = f"{what.operands} operands were expected"
         raise UnsupportedError(first.line, print_instruction(first), reason)
     try:

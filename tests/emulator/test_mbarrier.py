@@ -221,7 +221,7 @@ def test_a_barrier_used_before_its_initialisation_is_known_is_a_race() -> None:
         ("cp.async.mbarrier.arrive.shared::cta.b64 [%r4];", "not implemented yet"),
         ("fence.proxy.async.global;", "only fence.proxy.async of shared memory"),
         ("fence.proxy.alias;", "only fence.proxy.async of shared memory"),
-        ("mapa.u64 %d1, %d2, %r3;", "only mapa.shared::cluster.u32 is supported"),
+        ("mapa.u32 %r1, %r2, %r3;", "unsupported modifier"),
         ("barrier.cluster.arrive.acquire;", "unsupported modifier"),
         ("setmaxnreg.inc.sync.aligned.u32 100;", "a multiple of 8 from 24 to 256"),
     ],

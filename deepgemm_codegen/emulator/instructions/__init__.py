@@ -10,6 +10,7 @@ _FAMILIES = (
     "address",
     "approximate",
     "atomic",
+    "barrier",
     "bulk",
     "bulklinear",
     "cluster",

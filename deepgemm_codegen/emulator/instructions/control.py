@@ -1,4 +1,4 @@
-"""Branches, exits and block barriers: instructions that end a basic block."""
+"""Branches and exits."""
 
 from __future__ import annotations
 
@@ -6,26 +6,47 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.faults import UnsupportedError
 from deepgemm_codegen.emulator.findings import StopEmulation
+from deepgemm_codegen.emulator.printer import print_instruction
 from deepgemm_codegen.emulator.registry import Semantics, add, runtime, semantics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.emulator.context import Context
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
+    from deepgemm_codegen.emulator.program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-add(("bra",), Semantics(None, 0, ends_block="branch"))
-add(("ret", "exit"), Semantics(None, 0, ends_block="exit"))
-add(
-    ("bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync"),
-    Semantics(None, 0, ends_block="barrier"),
-)
-add(("bar.warp.sync",), Semantics(None, 0, ends_block="warp-barrier"))
+_CALLS = "calls are not supported: functions have to be inlined (__forceinline__)"
+_TABLES = "branches through a table are not supported: replace the switch"
 
 
-@semantics("trap", destinations=0)
+def _plain(words: int, operands: int) -> Callable[[Program, Instruction], None]:
+    """A check that an instruction has only ``.uni`` beside so many words, and so many operands."""
+
+    def describe(_: Program, ins: Instruction) -> None:
+        extra = ins.opcode[words:]
+        if extra not in ((), ("uni",)) or len(ins.operands) != operands:
+            reason = "unsupported modifier or number of operands"
+            raise UnsupportedError(ins.line, print_instruction(ins), reason)
+
+    return describe
+
+
+add(("bra",), Semantics(None, 0, ends_block="branch", describe=_plain(1, 1)))
+add(("ret", "exit"), Semantics(None, 0, ends_block="exit", describe=_plain(1, 0)))
+
+
+@semantics("call", "brx", destinations=0)
+def _refused(emitter: Emitter, ins: Instruction) -> None:
+    raise emitter.fail(ins, _CALLS if ins.opcode[0] == "call" else _TABLES)
+
+
+@semantics("trap", destinations=0, operands=0)
 def _trap(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"trap({emitter.site(ins)}, {emitter.mask})")
 
