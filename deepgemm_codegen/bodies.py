@@ -241,6 +241,16 @@ class Wgmma:
         return self.a.bytes + self.b.bytes
 
     @property
+    def landed_bytes(self) -> int:
+        """Bytes that TMA writes into a slot."""
+        return self.a.landed_bytes + self.b.landed_bytes
+
+    @property
+    def idle_operands(self) -> tuple[TmaOperand, ...]:
+        """Operands with rows that no copy writes."""
+        return tuple(operand for operand in self.operands if operand.idle_rows)
+
+    @property
     def store_panels(self) -> tuple[int, int]:
         """(columns of a panel, panels that fit) of D on its way to TMA."""
         return store_panels(self.consumer_m, self.tile_n, self.d_bytes)

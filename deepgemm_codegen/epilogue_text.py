@@ -132,8 +132,8 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
         names.extend(_byte_primitives(plan))
     if leaving == "tma":
         if output.dtype.bits == 8:
-            return [*names, "tma_store", "store_pair"]
-        return [*names, f"pack_{output.dtype}x2", "tma_store", "stmatrix"]
+            return [*names, "fence_proxy_async", "tma_store", "store_pair"]
+        return [*names, f"pack_{output.dtype}x2", "fence_proxy_async", "tma_store", "stmatrix"]
     if output.dtype.bits == 8:
         return [*filter(None, [leaving]), *names, "store_d_bytes"]
     if output.dtype.name != "fp32" and not output.dtype.integer:

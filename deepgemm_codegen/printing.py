@@ -118,6 +118,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
             names.append(("cluster", 0))
         if not all(operand.shared for operand in body.operands):
             names.append(("tma_load", 0))
+        if body.idle_operands:
+            names.append(("fence_proxy_async", 0))
         leaving = body.store
     elif isinstance(body, Bandwidth):
         names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]

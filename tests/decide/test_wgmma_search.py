@@ -166,7 +166,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
         assert 0 < tensor_map.box_outer <= 256
         assert tensor_map.swizzle_bytes in (128, 64, 32)
     for operand in body.operands:
-        assert operand.box_rows * operand.sharers == operand.rows.tile
+        assert (operand.box_rows + operand.idle_rows) * operand.sharers == operand.rows.tile
         assert operand.box_rows % 8 == 0
         assert operand.panels * operand.panel_columns == operand.columns.tile
     blocks = plan.blocks.evaluate({"m": spec.m.size, "n": spec.n.size, "sms": 132})

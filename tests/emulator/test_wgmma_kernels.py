@@ -113,6 +113,7 @@ GOLDEN_BLOCKS: dict[str, tuple[list[int], dict[str, Any]]] = {
     "wgmma_slab_nt": ([0, 62], {"m": 130, "grid": 63}),
     "wgmma_cluster_m_nt": ([130, 131], {"grid": 132}),
     "wgmma_ping_pong_nt": ([6, 7], {"grid": 24}),
+    "wgmma_few_rows_nt": ([0, 8], {"grid": 9}),
     "wgmma_cluster_n_tn": ([0, 1, 62, 63], {"n": 1000, "grid": 128}),
 }
 

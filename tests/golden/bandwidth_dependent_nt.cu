@@ -165,7 +165,6 @@ gemm_fp16_nt_1x4096x4096_sm_90_e172a13c(
     float alpha)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
-    launch_dependents();
     wait_for_kernel_before();
 
     // -- who am I --
@@ -234,6 +233,7 @@ gemm_fp16_nt_1x4096x4096_sm_90_e172a13c(
         }
     }
 
+    launch_dependents();  // not earlier: blocks that wait take room from those that work
     // -- every warp's sums to the slab of its part of k --
     float* slab = reinterpret_cast<float*>(shared) + warp_k * SLAB;
 #pragma unroll

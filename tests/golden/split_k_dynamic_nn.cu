@@ -132,7 +132,6 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
     i64 ldb)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
-    launch_dependents();
 
     // -- who am I --
     const int thread = threadIdx.x;
@@ -315,6 +314,7 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
         __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
+    launch_dependents();  // not earlier: blocks that wait take room from those that work
     // -- epilogue: MMA_M rows at a time through this warp's slab, then whole rows to D --
     float* slab = reinterpret_cast<float*>(shared + warp * SLAB_BYTES);
     const int lane_row = lane / LANES_PER_ROW;

@@ -200,6 +200,13 @@ __device__ __forceinline__ u32 pack_fp16x2(float low, float high)
     return bits;
 }
 
+// Orders this thread's writes to shared memory before what the copy engine and
+// wgmma read.
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
 // One copy engine command: a box of shared memory to global memory; what lies outside is cut.
 __device__ __forceinline__ void tma_store(const TensorMap* map, int inner, int outer, u32 source)
 {
@@ -223,12 +230,6 @@ __device__ __forceinline__ void tma_store_wait_read()
 __device__ __forceinline__ void tma_store_wait()
 {
     asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
-}
-
-// Orders this thread's writes to shared memory before what the copy engine reads.
-__device__ __forceinline__ void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 }
 
 // A barrier of one warpgroup.

@@ -240,6 +240,10 @@ GOLDEN: dict[str, Program] = {
         arch="sm_90a",
         launch="dependent",
     ),
+    # Fewer rows than the tile has: copies leave the rest alone.
+    "wgmma_few_rows_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 12, 1, 1, 1), m=20, n=520, k=512, layout="nt", arch="sm_90a"
+    ),
     # A cluster of two along n shares A's tile, MN-major.
     "wgmma_cluster_n_tn": _plan(
         WgmmaChoice(128, 64, 2, 1, 6, 1, 2, 8),

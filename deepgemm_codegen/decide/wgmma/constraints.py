@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.tma import SWIZZLE_ROWS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,9 +30,6 @@ MAX_CLUSTER = 2
 
 PANEL_COLUMNS = 64
 """16-bit elements of a 128-byte row."""
-
-SWIZZLE_ROWS = 8
-"""Rows after which the 128-byte swizzle repeats: a box must hold whole patterns."""
 
 MAX_TILES = 2**31 - 1024
 """Tiles that a block counts in 32 bits, its stride included."""

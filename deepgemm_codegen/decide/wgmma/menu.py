@@ -8,7 +8,6 @@ from deepgemm_codegen.decide.menus import (
     LEAST_REACH,
     MAX_RASTER,
     MAX_TILE,
-    STAGES,
     TILE_NS,
     reaching,
 )
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
 
 __all__ = ["LEGAL", "WgmmaMenu", "menu_for"]
+
+STAGES = tuple(range(2, 17))
+"""Stage counts that the tree tries: narrow tiles keep enough bytes in flight by many slots."""
 
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_M, MAX_TILE + 1, FRAGMENT_M),
