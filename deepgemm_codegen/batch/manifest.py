@@ -58,9 +58,10 @@ class Manifest:
 
     @property
     def made(self) -> dict[str, str]:
-        """SHA-256 by name of every file that the tool has written."""
+        """SHA-256 by name of every file that the tool has written, none outside the folder."""
         records = {str(each["file"]): str(each["source_sha256"]) for each in self.kernels}
-        return {**self.left, **records}
+        every = {**self.left, **records}
+        return {file: digest for file, digest in every.items() if file == os.path.basename(file)}  # noqa: PTH119
 
 
 def launches_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:

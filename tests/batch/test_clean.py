@@ -83,6 +83,7 @@ def test_a_manifest_cannot_reach_out_of_its_folder(tmp_path: Path, fake: Fake) -
     (out / MANIFEST).write_text(text)
     generate(some(1), out, clean=True)
     assert victim.exists()
+    assert left(out) == []
 
 
 def test_a_failed_kernels_file_stays_ours(tmp_path: Path, fake: Fake) -> None:
