@@ -86,6 +86,7 @@ class Context:
         # cp.async: groups committed by each lane, and copies not waited for yet.
         self.committed = np.zeros(self.lanes, np.int64)
         self.copies: list[Any] = []
+        self.carry = np.zeros(self.lanes, bool)  # the flag of add.cc and its kin
         self._ids: dict[int, Array] = {}
         self.cache: dict[Any, Any] = {}
         self.special = self._special()

@@ -147,7 +147,10 @@ class Emitter:
             case nodes.Name(text) if text in self.parameters:
                 return self.constant(code, self.parameters[text].offset)
             case nodes.Name(text) if text in self.program.symbols:
-                return self.constant(code, self.program.symbols[text].address)
+                address = self.program.symbols[text].address
+                if address >> _BITS.get(code, 0):
+                    raise self.fail(ins, "a 64-bit register was expected")
+                return self.constant(code, address)
             case nodes.Name(text):
                 return self.view(self.register(text, ins), code, ins)
             case _:

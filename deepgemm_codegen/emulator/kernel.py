@@ -243,6 +243,12 @@ class _Session:
     ) -> None:
         self.kernel, self.launch, self.checks, self.collector = kernel, launch, checks, collector
         self.memory = GlobalMemory(collector)
+        self.held: list[GlobalBuffer] = []
+        for variable in kernel.program.variables:
+            data = np.frombuffer(variable.data, np.uint8).copy()
+            held = GlobalBuffer(variable.name, data, writable=variable.writable)
+            self.memory.address(held.at(0))
+            self.held.append(held)
         self.image, self.maps = pack(kernel.program, launch.params, self.memory)
         self.cluster: Dim3 = (1, 1, 1)
         self.costs = CostListener(joins_of(kernel.program)) if checks.costs else None

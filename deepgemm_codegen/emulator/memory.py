@@ -1,7 +1,6 @@
 """Global memory: the launch's buffers at 64-bit addresses, far apart.
 
-Each buffer has a terabyte of address space to itself, and starts just below a multiple of 2^32, so
-that an offset computed in 32 bits lands outside every buffer instead of in another one.
+``windows`` says where each one starts. Variables of the module are buffers too, the first ones.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 
 from deepgemm_codegen.emulator.faults import LaunchError
 from deepgemm_codegen.emulator.listeners import Access, Touch, split_id
+from deepgemm_codegen.emulator.windows import SPACING_BITS, buffer_address
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
@@ -31,8 +31,6 @@ RAW: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint64),
     16: np.dtype(np.complex128),
 }
-_SPACING_BITS = 40
-_LOW = 0xFFFF_F000
 
 
 class LazyArray(Protocol):
@@ -100,7 +98,7 @@ class _Placed:
     def __init__(self, buffer: GlobalBuffer, index: int) -> None:
         self.buffer = buffer
         self.index = index
-        self.base = ((index + 1) << _SPACING_BITS) + _LOW + buffer.misalign
+        self.base = buffer_address(index) + buffer.misalign
         self.nbytes = buffer.nbytes
         self.lazy: LazyArray | None = None
         self.views: dict[int, Array] = {}
@@ -260,7 +258,7 @@ class GlobalMemory:
 
     def _single(self, address: Array, width: int) -> tuple[_Placed, Array] | None:
         """Buffer and offsets when all accesses are aligned and inside one buffer."""
-        index = (int(address[0]) >> _SPACING_BITS) - 1
+        index = (int(address[0]) >> SPACING_BITS) - 1
         if not 0 <= index < len(self.placed):
             return None
         placed = self.placed[index]
@@ -287,7 +285,7 @@ class GlobalMemory:
                 int(address[first]),
                 int(misaligned.sum()),
             )
-        index = (address >> np.uint64(_SPACING_BITS)).astype(np.int64) - 1
+        index = (address >> np.uint64(SPACING_BITS)).astype(np.int64) - 1
         left = ~misaligned
         result = []
         for number, placed in enumerate(self.placed):
@@ -311,12 +309,12 @@ class GlobalMemory:
         return result
 
     def _nearest(self, address: int) -> str:
-        index = min(max((address >> _SPACING_BITS) - 1, 0), max(len(self.placed) - 1, 0))
+        index = min(max((address >> SPACING_BITS) - 1, 0), max(len(self.placed) - 1, 0))
         if not self.placed:
             return "with no buffer in the launch"
         placed = self.placed[index]
         name, size, offset = placed.buffer.name, placed.nbytes, address - placed.base
-        if address >> _SPACING_BITS == 0:
+        if address >> SPACING_BITS == 0:
             return f"at an address in no buffer (the nearest, '{name}', is far off)"
         return f"at offset {offset} of buffer '{name}' ({size} bytes)"
 

@@ -9,9 +9,11 @@ from math import prod
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, UnsupportedError
 from deepgemm_codegen.emulator.findings import Place
+from deepgemm_codegen.emulator.initial import initial_bytes
 from deepgemm_codegen.emulator.printer import print_instruction
+from deepgemm_codegen.emulator.windows import buffer_address
 
-__all__ = ["ParameterSlot", "Program", "Register", "Symbol", "link", "type_bits"]
+__all__ = ["ModuleVariable", "ParameterSlot", "Program", "Register", "Symbol", "link", "type_bits"]
 
 # A long list of registers: its first two and its last stand for it in findings.
 _LONG = re.compile(r"(\{[^,{}]+, [^,{}]+,)(?: [^,{}]+,){8,}( ?[^,{}]+\})")
@@ -54,6 +56,15 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleVariable:
+    """A variable in global or constant memory: its bytes at the start of each run."""
+
+    name: str
+    data: bytes
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParameterSlot:
     """A parameter: byte offset in the parameter block, bytes, element type, whether an array."""
 
@@ -74,7 +85,8 @@ class Program:
         labels: name to index in ``instructions``.
         registers: name to register.
         rows: bank to number of rows.
-        symbols: name to symbol, for shared, local and constant variables.
+        symbols: name to symbol, for variables of all spaces.
+        variables: those in global and constant memory, in the order of their addresses.
         parameters: in order.
         static_shared: bytes of static shared memory; dynamic memory starts at ``dynamic_base``.
         local_bytes: of one thread.
@@ -89,6 +101,7 @@ class Program:
     registers: dict[str, Register]
     rows: dict[str, int]
     symbols: dict[str, Symbol]
+    variables: tuple[ModuleVariable, ...]
     parameters: tuple[ParameterSlot, ...]
     static_shared: int
     dynamic_base: int
@@ -133,6 +146,7 @@ class _Linker:
         self.registers: dict[str, Register] = {}
         self.rows = {"p": 0, "h": 0, "r": 0, "d": 0}
         self.symbols: dict[str, Symbol] = {}
+        self.variables: list[ModuleVariable] = []
         self.sizes = {"shared": 0, "local": 0}
         self.dynamic: list[nodes.Variable] = []
         self.scopes = 0
@@ -161,6 +175,7 @@ class _Linker:
             self.registers,
             self.rows,
             self.symbols,
+            tuple(self.variables),
             self.parameters(),
             self.sizes["shared"],
             base,
@@ -199,14 +214,20 @@ class _Linker:
         return tuple(slots)
 
     def variable(self, variable: nodes.Variable) -> None:
+        element = type_bits(variable.type) // 8
+        if variable.space in ("global", "const"):
+            if ".extern" not in variable.linkage.split():
+                data = initial_bytes(variable, element)
+                address = buffer_address(len(self.variables))
+                self.symbols[variable.name] = Symbol(variable.space, address, len(data))
+                writable = variable.space == "global"
+                self.variables.append(ModuleVariable(variable.name, data, writable))
+            return  # one that another module defines is reported where an instruction names it
         if variable.space not in self.sizes:
-            if variable.space in ("global", "const"):
-                return  # reported where an instruction names it
             raise UnsupportedError(variable.line, variable.name, f".{variable.space} variable")
         if variable.count == 0:
             self.dynamic.append(variable)
             return
-        element = type_bits(variable.type) // 8
         align = variable.align or element
         offset = -(-self.sizes[variable.space] // align) * align
         size = element * (variable.count or 1)

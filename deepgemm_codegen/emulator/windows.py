@@ -1,6 +1,7 @@
 """Where the state spaces lie in generic addresses, and the blocks of a cluster in shared memory's.
 
-Global addresses are their own generic addresses, and no buffer lies this low. A shared::cluster
+Global and constant addresses are their own generic addresses, and no buffer lies as low as the
+windows. A shared::cluster
 address holds the rank of its block + 1 above ``CLUSTER_SHIFT``; 0 is the thread's own block.
 """
 
@@ -16,7 +17,9 @@ __all__ = [
     "OFFSET_MASK",
     "PARAM_WINDOW",
     "SHARED_WINDOW",
+    "SPACING_BITS",
     "WINDOW_SIZE",
+    "buffer_address",
     "by_window",
     "space_at",
 ]
@@ -36,6 +39,17 @@ _SIZES = (
     ("local", LOCAL_WINDOW, WINDOW_SIZE),
     ("param", PARAM_WINDOW, WINDOW_SIZE),
 )
+
+
+# Each buffer of a launch has a terabyte to itself, and starts just below a multiple of 2^32, so
+# that an offset computed in 32 bits lands outside every buffer instead of in another one.
+SPACING_BITS = 40
+_LOW = 0xFFFF_F000
+
+
+def buffer_address(index: int) -> int:
+    """Where the buffer with that number starts."""
+    return ((index + 1) << SPACING_BITS) + _LOW
 
 
 def space_at(space: str, address: Array) -> Array:

@@ -185,7 +185,7 @@ def test_a_matrix_instruction_of_part_of_a_warp_is_told() -> None:
         ),
         ("tcgen05.alloc.sync.aligned;", "unknown instruction"),
         ("mul.lo.s128 %r1, %r2, %r3;", "unknown instruction"),
-        ("add.cc.u32 %r1, %r2, %r3;", "unsupported modifier cc"),
+        ("add.carry.u32 %r1, %r2, %r3;", "unsupported modifier carry"),
         ("add.u32 %r1, %r2, %d3;", "a 32-bit register was expected"),
         ("add.u32 %r1, %r2, %q3;", "unknown name '%q3'"),
         ("ld.global.mystery.u32 %r1, [%d1];", "unsupported modifier mystery"),

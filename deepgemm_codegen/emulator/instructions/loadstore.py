@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.listeners import Order
     from deepgemm_codegen.emulator.nodes import Instruction
 
-_SPACES = frozenset({"global", "shared", "shared::cta", "shared::cluster", "local"})
+_SPACES = frozenset({"global", "shared", "shared::cta", "shared::cluster", "local", "const"})
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 # Hints of caching change nothing here.
 _LOAD_HINTS = frozenset({"nc", "ca", "cg", "cs", "lu", "cv"})
@@ -41,7 +41,9 @@ _ORDERS["st"] = {"weak", "volatile", "relaxed", "release"}
 def _space(ins: Instruction) -> str:
     for word in ins.opcode:
         if word in _SPACES:
-            return "cluster" if word == "shared::cluster" else word.removesuffix("::cta")
+            # Constant memory has addresses of its own among the global ones.
+            names = {"shared::cluster": "cluster", "const": "global"}
+            return names.get(word, word.removesuffix("::cta"))
     return "generic"
 
 
@@ -84,6 +86,8 @@ def _check(emitter: Emitter, ins: Instruction) -> tuple[str, int, int, Order | N
     orders = _ORDERS[ins.opcode[0]] | SCOPES
     hints = _HINTS | (_STORE_HINTS if ins.opcode[0] == "st" else _LOAD_HINTS)
     unknown = set(words) - set(spaces) - set(vectors) - orders - hints
+    if spaces == ["const"] and ins.opcode[0] != "ld":
+        unknown.add("const")
     if unknown or len(spaces) > 1 or len(vectors) > 1:
         raise emitter.fail(ins, f"unsupported modifier {', '.join(sorted(unknown)) or 'twice'}")
     order = order_of(emitter, ins, set(words))

@@ -39,10 +39,6 @@ def _mov(emitter: Emitter, ins: Instruction) -> None:
             emitter.copy(emitter.target(target, code, ins), value)
             return
         raw = unsigned(code)
-        if isinstance(source, nodes.Name) and source.text in emitter.program.symbols:
-            symbol = emitter.program.symbols[source.text]
-            if symbol.space not in ("shared", "local"):
-                raise emitter.fail(ins, f"address of a .{symbol.space} variable")
         emitter.copy(emitter.target(target, raw, ins), emitter.source(source, raw, ins))
 
 

@@ -23,20 +23,11 @@ _UNORDERED = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "
 
 @semantics("setp")
 def _setp(emitter: Emitter, ins: Instruction) -> None:
-    kind = ins.opcode[-1]
-    words = list(ins.opcode[1:-1])
-    if "ftz" in words:
-        raise emitter.fail(ins, "unsupported modifier ftz")
-    compare = words.pop(0)
-    combine = words.pop(0) if words else ""
-    if words or combine not in ("", "and", "or", "xor"):
-        raise emitter.fail(ins, "unsupported modifier")
-    code = code_of(kind)
-    if compare in _UNSIGNED and code[0] != "u":
-        raise emitter.fail(ins, f"{compare} compares unsigned numbers")
-    a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
+    compare, combine = _words(emitter, ins)
+    if len(ins.operands) != 3 + bool(combine):
+        raise emitter.fail(ins, f"{3 + bool(combine)} operands were expected")
     result = emitter.scratch("pred")
-    _compare(emitter, ins, compare, (code, a, b, result))
+    _compare(emitter, ins, compare, (*_compared(emitter, ins, compare), result))
     target = ins.operands[0]
     first, second = (
         (target.first, target.second) if isinstance(target, nodes.Pair) else (target, None)
@@ -55,6 +46,28 @@ def _setp(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, result)
     if second is not None:
         emitter.copy(emitter.target(second, "pred", ins), inverse)
+
+
+def _words(emitter: Emitter, ins: Instruction) -> tuple[str, str]:
+    """The comparison, and how it is combined with another predicate."""
+    words = [w for w in ins.opcode[1:-1] if (w, ins.opcode[-1]) != ("ftz", "f32")]
+    if len(words) not in (1, 2) or words[1:] not in ([], ["and"], ["or"], ["xor"]):
+        raise emitter.fail(ins, "unsupported modifier")
+    return words[0], "".join(words[1:])
+
+
+def _compared(emitter: Emitter, ins: Instruction, compare: str) -> tuple[str, str, str]:
+    """The type that is compared, and both sides."""
+    kind = ins.opcode[-1]
+    code = code_of(kind)
+    if compare in _UNSIGNED and code[0] != "u":
+        raise emitter.fail(ins, f"{compare} compares unsigned numbers")
+    a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
+    if kind == "bf16":
+        return "f32", f"widen({a}, 'bf16')", f"widen({b}, 'bf16')"
+    if "ftz" in ins.opcode:
+        return code, f"flush_subnormals({a})", f"flush_subnormals({b})"
+    return code, a, b
 
 
 def _compare(
@@ -81,6 +94,35 @@ def _compare(
             emitter.line(f"logical_not({out}, {out})")
     else:
         raise emitter.fail(ins, f"unknown comparison {compare}")
+
+
+@semantics("set")
+def _set(emitter: Emitter, ins: Instruction) -> None:
+    """A comparison as all ones or 1.0, or zero."""
+    if len(ins.opcode) != 4 or len(ins.operands) != 3 or ins.opcode[2] not in ("u32", "s32", "f32"):
+        raise emitter.fail(ins, "unsupported modifier or types")
+    code = code_of(ins.opcode[3])
+    a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
+    result = emitter.scratch("pred")
+    _compare(emitter, ins, ins.opcode[1], (code, a, b, result))
+    out = emitter.target(ins.operands[0], "u32", ins)
+    held = emitter.constant("u32", 0x3F800000 if ins.opcode[2] == "f32" else 0xFFFFFFFF)
+    emitter.copy(out, f"where({result}, {held}, {emitter.constant('u32', 0)})")
+
+
+@semantics("slct", operands=4)
+def _slct(emitter: Emitter, ins: Instruction) -> None:
+    """The first source where the third is >= 0, otherwise the second; -0 is, a NaN is not."""
+    if len(ins.opcode) not in (3, 4) or ins.opcode[-1] not in ("s32", "f32"):
+        raise emitter.fail(ins, "unsupported modifier or types")
+    if len(ins.opcode) == 4 and (ins.opcode[1] != "ftz" or ins.opcode[-1] != "f32"):
+        raise emitter.fail(ins, "unsupported modifier")
+    code = "u" + code_of(ins.opcode[-2])[1:]
+    a, b = (emitter.source(o, code, ins) for o in ins.operands[1:3])
+    c = emitter.source(ins.operands[3], ins.opcode[-1], ins)
+    if "ftz" in ins.opcode:
+        c = f"flush_subnormals({c})"
+    emitter.copy(emitter.target(ins.operands[0], code, ins), f"where({c} >= 0, {a}, {b})")
 
 
 @semantics("selp", operands=4)
