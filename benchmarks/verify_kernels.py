@@ -25,12 +25,13 @@ sys.path.insert(0, str(ROOT))
 def judge(job: tuple[str, str, str, int]) -> dict[str, Any]:
     """The verdict on one spec, as a JSON object."""
     from deepgemm_codegen.arch import load_arch
-    from deepgemm_codegen.cli.judging import verdict_of
     from deepgemm_codegen.decide import decide
     from deepgemm_codegen.harness import as_json, format_verdict
+    from deepgemm_codegen.harness.trials import Settings
     from deepgemm_codegen.render import render_program
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.toolchain import build_cubin
+    from deepgemm_codegen.verification.judging import verdict_of
 
     text, source, on, seed = job
     spec = GemmSpec.from_text(text)
@@ -41,7 +42,7 @@ def judge(job: tuple[str, str, str, int]) -> dict[str, Any]:
         return build_cubin(code, name=program.name, arch=target)
 
     begun = time.process_time()
-    verdict = verdict_of(program, build, on=on, seed=seed)  # type: ignore[arg-type]
+    verdict = verdict_of(program, build, on=on, settings=Settings(seed))  # type: ignore[arg-type]
     return {
         "source": source,
         "spec": text,

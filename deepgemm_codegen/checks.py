@@ -86,18 +86,22 @@ class Requirement:
         return f"{self.name}: {value}"
 
 
-def parse_checks(text: str) -> frozenset[str]:
+def parse_checks(text: str, option: str = "--checks") -> frozenset[str]:
     """The kinds that ``exact,races`` names; ``all`` names every one.
+
+    Args:
+        text: words with commas between them.
+        option: what an error calls it.
 
     Raises:
         InputError: an unknown word, or none.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
-        raise InputError(f"--checks is empty; give some of {', '.join(CHECKS)}, or all")
+        raise InputError(f"{option} is empty; give some of {', '.join(CHECKS)}, or all")
     for word in words:
         if word not in CHECKS and word != "all":
             close = nearest(word, [*CHECKS, "all"])
             known = f"; known: {', '.join(CHECKS)}, all"
-            raise InputError(f"--checks: no check is called '{word}'{close or known}")
+            raise InputError(f"{option}: no check is called '{word}'{close or known}")
     return frozenset(CHECKS) if "all" in words else frozenset(words)

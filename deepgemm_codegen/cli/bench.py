@@ -20,7 +20,7 @@ from deepgemm_codegen.cli.flags import (
 from deepgemm_codegen.cli.progress import Progress
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import deliver, print_data
-from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
+from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.parallel import in_processes
 
 if TYPE_CHECKING:
@@ -137,43 +137,15 @@ def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Ro
     Raises:
         EnvironmentLackError: there is no compiler, or a process died.
     """
+    from deepgemm_codegen.batch.entries import build_entry  # noqa: PLC0415
+
     tasks = [(str(request.spec), request.where, here) for request in requests]
     made: list[Entry | Row] = []
-    for result in in_processes(_build, tasks, jobs):
+    for result in in_processes(build_entry, tasks, jobs):
         if isinstance(result, EnvironmentLackError):
             raise result  # the next kernel would lack the same
         made.append(result)
     return made
-
-
-def _build(task: tuple[str, str, str]) -> Entry | Row | EnvironmentLackError:
-    """One kernel with its cubin, or the row that tells why there is none."""
-    from deepgemm_codegen.batch import make  # noqa: PLC0415  what a worker needs
-    from deepgemm_codegen.harness.bench import failed_row, target_for  # noqa: PLC0415
-    from deepgemm_codegen.harness.bench_data import Entry  # noqa: PLC0415
-    from deepgemm_codegen.naming import kernel_name  # noqa: PLC0415
-    from deepgemm_codegen.spec import GemmSpec  # noqa: PLC0415
-    from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
-
-    text, where, here = task
-    spec = GemmSpec.from_text(text)
-    try:
-        program, source = make(spec)
-        target = target_for(program.target, here)
-        built = build_cubin(source, name=program.name, arch=target)
-    except EnvironmentLackError as error:
-        return error
-    except CodegenError as error:
-        return failed_row(spec, kernel_name(spec), where, error)
-    usage = built.resources
-    return Entry(
-        program=program,
-        cubin=built.cubin,
-        built_for=built.arch,
-        where=where,
-        registers=usage[program.product.name].registers,
-        spilled=sum(usage[kernel.name].spill_store_bytes for kernel in program.kernels),
-    )
 
 
 def _a_number(

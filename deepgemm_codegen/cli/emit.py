@@ -81,8 +81,8 @@ def _built(program: Program, source: str, target: str) -> BuiltCubin:
 
 def _passes(program: Program, source: str, console: Console) -> bool:
     """Judges the program and prints the verdict on stderr."""
-    from deepgemm_codegen.cli.judging import verdict_of  # noqa: PLC0415  imports numpy
-    from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415
+    from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415  imports numpy
+    from deepgemm_codegen.verification.judging import verdict_of  # noqa: PLC0415
 
     verdict = verdict_of(program, lambda target: _built(program, source, target))
     if console.level < 0:

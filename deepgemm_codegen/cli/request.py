@@ -6,7 +6,7 @@ value remembers where it came from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.cli.flags import flag_of
@@ -57,11 +57,13 @@ class Request:
         origins: field to ``flag --tile-m``, ``environment DGEMM_TILE_M``, ``FILE:LINE`` or
             ``default``.
         where: the kernel file's place, or empty.
+        entry: what the kernel file has there, or None.
     """
 
     spec: GemmSpec
     origins: Mapping[str, str]
     where: str = ""
+    entry: SpecEntry | None = None
 
 
 def take_flags(values: dict[str, str | None]) -> dict[str, str]:
@@ -205,5 +207,6 @@ def requests_for(
     """
     settings = environment_settings(env, console)
     if files:
-        return [request for _, request in requests_of(files, flags, settings, console)]
+        asked = requests_of(files, flags, settings, console)
+        return [replace(request, entry=entry) for entry, request in asked]
     return [gather(flags, settings, console)]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, replace
-from functools import cache
-from math import isfinite, isnan
+import re
+from dataclasses import replace
+from math import inf, isnan
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from deepgemm_codegen.checks import CHECKS, DEFAULT_CHECKS, parse_checks
 from deepgemm_codegen.cli.flags import (
     Command,
     SectionedOption,
@@ -19,20 +21,24 @@ from deepgemm_codegen.cli.flags import (
     spec_flags,
     take_console,
 )
+from deepgemm_codegen.cli.progress import Progress
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import print_data
-from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
+from deepgemm_codegen.errors import EnvironmentLackError, InputError
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.cli.judging import Judge
-    from deepgemm_codegen.cli.request import Request
-    from deepgemm_codegen.harness import Verdict
-    from deepgemm_codegen.toolchain import BuiltCubin
+    from collections.abc import Sequence
 
-__all__ = ["COMMAND"]
+    from deepgemm_codegen.cli.streams import Console
+    from deepgemm_codegen.verification import Job, Outcome
+    from deepgemm_codegen.verification.judging import Judge
 
-_FORMAT = "1.0"
+__all__ = ["COMMAND", "seconds_of"]
+
+_FORMAT = "1.1"
 _MOST_SEED = 2**32 - 1
+_MOST_JOBS = 256
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def _verify(
@@ -41,70 +47,202 @@ def _verify(
     on: Judge | None,
     seed: int,
     effort: float,
+    checks: str | None,
+    sample: int | None,
+    budget: float | None,
+    jobs: int,
+    report: bool,
+    junit: str | None,
+    json_file: str | None,
+    annotations: str | None,
     as_json: bool,
     **values: Any,
 ) -> int:
     console = take_console(values)
-    requests = requests_for(files, take_flags(values), os.environ, console)
-    records: list[dict[str, Any]] = []
-    passed = failed = broken = code = 0
-    for request in requests:
-        try:
-            verdict = _judged(request, on or "auto", seed, effort)
-        except EnvironmentLackError:
-            raise  # the next kernel would lack the same
-        except CodegenError as error:
-            place = f"{request.where}: " if request.where else ""
-            console.problem(f"error: {place}{error}")
-            broken, code = broken + 1, max(code, error.exit_code)
-            records.append({"source": request.where, "passed": False, "error": str(error)})
-            continue
-        passed, failed = passed + verdict.passed, failed + (not verdict.passed)
-        if as_json:
-            found = {"source": request.where, "passed": verdict.passed, **asdict(verdict)}
-            records.append(_finite(found))
-        else:
-            from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415
+    deadline = inf if budget is None else monotonic() + budget
+    wanted = DEFAULT_CHECKS if checks is None else parse_checks(checks)
+    github = _github(annotations)
+    asked = _jobs(files, values, console, github=github)
 
-            if console.level < 0:
-                verdict = replace(verdict, notes=())
-            print_data("\n".join(format_verdict(verdict)) + "\n")
-    code = max(code, int(failed > 0))
+    from deepgemm_codegen.verification import (  # noqa: PLC0415  --help needs none of it
+        Options,
+        exit_code,
+        verify_all,
+    )
+    from deepgemm_codegen.verification import sample as draw  # noqa: PLC0415
+
+    chosen = asked if sample is None else draw(asked, sample, seed)
+    if len(chosen) < len(asked):
+        console.note(f"{len(chosen)} of {len(asked)} kernels, drawn by seed {seed}")
+    options = Options(on or "auto", seed, effort, wanted, report, deadline)
+    teller = _Teller(console, len(chosen), quiet=as_json, github=github)
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in verify_all(chosen, options, jobs, teller.launched):
+            outcomes.append(outcome)
+            teller.tell(outcome)
+    except EnvironmentLackError:
+        teller.done()
+        _write_reports(outcomes, EnvironmentLackError.exit_code, seed, junit, json_file)
+        raise  # the next kernel would lack the same
+    teller.done()
+    code = exit_code(outcomes)
     if as_json:
-        fields = {"format": _FORMAT, "seed": seed, "exit_code": code, "kernels": records}
-        print_data(json.dumps(fields, indent=2) + "\n")
-    elif len(requests) > 1:
-        counts = [(passed, "passed"), (failed, "failed"), (broken, "not judged")]
-        console.say(", ".join(f"{count} {word}" for count, word in counts if count))
+        print_data(_json(outcomes, code, seed))
+    _write_reports(outcomes, code, seed, junit, json_file)
+    _conclude(outcomes, console, budget, quiet=as_json)
     return code
 
 
-def _judged(request: Request, on: Judge, seed: int, effort: float) -> Verdict:
-    from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  --help and errors need none of it
-    from deepgemm_codegen.cli.judging import verdict_of  # noqa: PLC0415
-    from deepgemm_codegen.decide import decide  # noqa: PLC0415
-    from deepgemm_codegen.render import render_program  # noqa: PLC0415
-    from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
+def _jobs(
+    files: tuple[str, ...], values: dict[str, Any], console: Console, *, github: bool
+) -> list[Job]:
+    """The kernels that files and flags ask for."""
+    from deepgemm_codegen.verification import Job  # noqa: PLC0415
 
-    spec = request.spec
-    program = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
+    try:
+        requests = requests_for(files, take_flags(values), os.environ, console)
+    except InputError as error:
+        for problem in getattr(error, "problems", ()) if github else ():
+            console.problem(problem.annotation())
+        raise
+    found = []
+    for request in requests:
+        entry = request.entry
+        if entry is None:
+            found.append(Job(request.spec))
+        else:
+            found.append(Job(request.spec, entry.file, entry.line, entry.column, entry.require))
+    return found
 
-    @cache
-    def build(target: str) -> BuiltCubin:
-        return build_cubin(render_program(program), name=program.name, arch=target)
 
-    return verdict_of(program, build, on=on, seed=seed, effort=effort)
+def _github(annotations: str | None) -> bool:
+    """Whether GitHub reads what is printed."""
+    if annotations is None:
+        return os.environ.get("GITHUB_ACTIONS") == "true"
+    return annotations == "github"
 
 
-def _finite(value: Any) -> Any:
-    """The value with NaN and infinities as text, which JSON has no numbers for."""
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return value
+class _Teller:
+    """Prints every outcome as it comes."""
+
+    def __init__(self, console: Console, total: int, *, quiet: bool, github: bool) -> None:
+        self.console = console
+        self.total = total
+        self.quiet = quiet
+        self.github = github
+        self.progress = Progress(total, console) if total > 1 else None
+
+    def launched(self, done: int, total: int) -> None:
+        """A lone kernel's launches."""
+        if self.progress is None:
+            self.progress = Progress(total, self.console, "launches")
+        if done < total:
+            self.progress.step()
+
+    def tell(self, outcome: Outcome) -> None:
+        """The verdict on stdout, an error or an annotation on stderr."""
+        self.done()
+        if self.github:
+            from deepgemm_codegen.verification.annotations import annotation  # noqa: PLC0415
+
+            if line := annotation(outcome):
+                self.console.problem(line)
+        if outcome.status == "error":
+            place = f"{outcome.job.where}: " if outcome.job.where else ""
+            self.console.problem(f"error: {place}{outcome.message}")
+        elif not self.quiet and outcome.verdict is not None:
+            print_data("\n".join(_lines(outcome, notes=self.console.level >= 0)) + "\n")
+        if self.progress is not None and self.total > 1:
+            self.progress.step()
+
+    def done(self) -> None:
+        """Makes room for a message."""
+        if self.progress is not None:
+            self.progress.done()
+
+
+def _lines(outcome: Outcome, *, notes: bool) -> list[str]:
+    """The verdict, and what the memory accesses cost where that was asked for."""
+    from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415  imports numpy
+
+    if outcome.verdict is None:
+        return []
+    verdict = outcome.verdict if notes else replace(outcome.verdict, notes=())
+    lines = format_verdict(verdict)
+    if outcome.costs is not None and outcome.reported:
+        from deepgemm_codegen.harness.memory_costs import cost_lines  # noqa: PLC0415
+
+        lines += [f"  {line}" for line in cost_lines(outcome.costs, outcome.source)]
+    return lines
+
+
+def _json(outcomes: Sequence[Outcome], code: int, seed: int) -> str:
+    from deepgemm_codegen.verification.report import as_json  # noqa: PLC0415  imports numpy
+
+    kernels = [as_json(outcome) for outcome in outcomes]
+    fields = {"format": _FORMAT, "seed": seed, "exit_code": code, "kernels": kernels}
+    return json.dumps(fields, indent=2) + "\n"
+
+
+def _write_reports(
+    outcomes: Sequence[Outcome], code: int, seed: int, junit: str | None, json_file: str | None
+) -> None:
+    """The files that a continuous integration keeps, whatever the verdicts."""
+    from deepgemm_codegen.files import atomic_write  # noqa: PLC0415
+
+    if json_file is not None:
+        atomic_write(json_file, _json(outcomes, code, seed))
+    if junit is not None:
+        from deepgemm_codegen.verification.junit import junit_xml  # noqa: PLC0415
+
+        atomic_write(junit, junit_xml(outcomes, {"seed": str(seed)}))
+
+
+def _conclude(
+    outcomes: Sequence[Outcome], console: Console, budget: float | None, *, quiet: bool
+) -> None:
+    """The summary, and what was not judged for want of time."""
+    left = [outcome for outcome in outcomes if outcome.status == "unjudged"]
+    if left:
+        for outcome in left:
+            console.problem(f"not judged: {outcome.job.where or 'command line'}: {outcome.name}")
+        console.problem(
+            f"the budget of {budget:g} seconds is used up; {len(left)} of {len(outcomes)} kernels"
+            " were not judged"
+        )
+    if not quiet and len(outcomes) > 1:
+        words = {"passed": "passed", "failed": "failed", "error": "could not be judged"}
+        counts = [
+            f"{count} {word}"
+            for status, word in (*words.items(), ("unjudged", "not judged"))
+            if (count := sum(outcome.status == status for outcome in outcomes))
+        ]
+        console.say(", ".join(counts))
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of ``90``, ``90s``, ``5m``, ``1h30m``.
+
+    Raises:
+        InputError: another form, or nothing.
+    """
+    if text.isascii() and text.isdigit():
+        text = f"{text}s"
+    if not text or not re.fullmatch(r"(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+s)?", text):
+        raise InputError(f"a time of '{text}'; give such as 90s, 5m or 1h30m")
+    parts = re.findall(r"([0-9]+)([hms])", text)
+    return float(sum(int(number) * _UNITS[unit] for number, unit in parts))
+
+
+def _a_time(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """See `seconds_of`."""
+    if value is None:
+        return None
+    try:
+        return seconds_of(value)
+    except InputError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
 
 
 def _a_number(context: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -115,6 +253,8 @@ def _a_number(context: click.Context, parameter: click.Parameter, value: float) 
 
 
 _SECTION = "Judge"
+_OUTPUT = "Output"
+_SPECIAL = ", ".join(sorted(set(CHECKS) - DEFAULT_CHECKS))
 
 COMMAND = Command(
     "verify",
@@ -128,11 +268,17 @@ COMMAND = Command(
             section=_SECTION,
         ),
         SectionedOption(
+            ["--checks"],
+            metavar="KINDS",
+            help=f"some of {', '.join(CHECKS)}; or all  [default: all but {_SPECIAL}]",
+            section=_SECTION,
+        ),
+        SectionedOption(
             ["--seed"],
             type=click.IntRange(0, _MOST_SEED),
             default=0,
             metavar="NUMBER",
-            help="of the random inputs and of the sampled blocks  [default: 0]",
+            help="of the random inputs, the sampled blocks and the sampled kernels  [default: 0]",
             section=_SECTION,
         ),
         SectionedOption(
@@ -145,19 +291,69 @@ COMMAND = Command(
             section=_SECTION,
         ),
         SectionedOption(
+            ["--sample"],
+            type=click.IntRange(1, None),
+            metavar="NUMBER",
+            help="judge so many of the kernels, drawn by the seed",
+            section=_SECTION,
+        ),
+        SectionedOption(
+            ["--budget"],
+            callback=_a_time,
+            metavar="TIME",
+            help="begin nothing after so long, such as 90s or 5m; what is then left is named, and"
+            " the exit code is 4 if all else passed",
+            section=_SECTION,
+        ),
+        SectionedOption(
+            ["--jobs"],
+            type=click.IntRange(1, _MOST_JOBS),
+            default=1,
+            metavar="NUMBER",
+            help="processes that share the kernels, or the launches of one  [default: 1]",
+            section=_SECTION,
+        ),
+        SectionedOption(
+            ["--report"],
+            is_flag=True,
+            help="bank conflicts and coalescing of each kernel, by line of its source",
+            section=_OUTPUT,
+        ),
+        SectionedOption(
             ["--json", "as_json"],
             is_flag=True,
             help="the verdicts as JSON on stdout",
-            section="Output",
+            section=_OUTPUT,
+        ),
+        SectionedOption(
+            ["--json-file"],
+            metavar="FILE",
+            help="the same, into a file, beside the lines on stdout",
+            section=_OUTPUT,
+        ),
+        SectionedOption(
+            ["--junit"],
+            metavar="FILE",
+            help="the verdicts as JUnit XML, a test case a kernel",
+            section=_OUTPUT,
+        ),
+        SectionedOption(
+            ["--annotations"],
+            type=click.Choice(("github", "none")),
+            help="failures as GitHub workflow commands on stderr  [default: github where"
+            " GITHUB_ACTIONS is true]",
+            section=_OUTPUT,
         ),
         *spec_flags(),
         *level_flags(),
     ],
     callback=_verify,
-    help="Builds and judges the kernel that the flags describe, or every kernel of FILES. A"
-    " verdict says where it was judged. Exit code 0 when all pass, 1 when one is wrong.",
+    help="Builds and judges the kernel that the flags describe, or every kernel of FILES, which may"
+    " be folders of them. A verdict says where it was judged. Exit code 0 when all pass, 1 when one"
+    " is wrong or misses what its file requires.",
     examples=(
         "deepgemm_codegen verify --m=256 --n=256 --k=256 --layout=nt",
         "deepgemm_codegen verify configs/kernels/gpt2_small.yaml --on=gpu",
+        "deepgemm_codegen verify configs/kernels --sample=20 --budget=5m --junit=verify.xml",
     ),
 )

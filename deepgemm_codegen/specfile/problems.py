@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.specfile.nodes import Mark
 
-__all__ = ["Problem", "Sink", "SpecFileError", "printable", "split_lines"]
+__all__ = ["Problem", "Sink", "SpecFileError", "printable", "split_lines", "workflow_command"]
 
 SHOWN_WITH_SOURCE = 10
 """Problems printed with their source line; those after it take one line each."""
@@ -83,16 +83,29 @@ class Problem:
 
     def annotation(self) -> str:
         """The problem as a GitHub workflow command."""
+        return workflow_command("error", self.file, self.line, self.column, self.message)
 
-        def escaped(text: str, more: str = "") -> str:
-            for char in "%\r\n" + more:
-                text = text.replace(char, f"%{ord(char):02X}")
-            return text
 
-        place = f"file={escaped(self.file, ':,')}"
-        if self.line:
-            place += f",line={self.line},col={self.column}"
-        return f"::error {place}::{escaped(self.message)}"
+def workflow_command(level: str, file: str, line: int, column: int, message: str) -> str:
+    """A line that GitHub shows beside a file's line.
+
+    Args:
+        level: ``error`` or ``warning``.
+        file: the path; empty for none.
+        line: one-based; 0 for the whole file.
+        column: likewise.
+        message: what is shown; it may have several lines.
+    """
+
+    def escaped(text: str, more: str = "") -> str:
+        for char in "%\r\n" + more:
+            text = text.replace(char, f"%{ord(char):02X}")
+        return text
+
+    place = f" file={escaped(file, ':,')}" if file else ""
+    if file and line:
+        place += f",line={line},col={column}"
+    return f"::{level}{place}::{escaped(message)}"
 
 
 def _cells(text: str) -> int:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from deepgemm_codegen.cli import judging
 from deepgemm_codegen.errors import ToolError
 from deepgemm_codegen.harness import CheckResult, Difference, Verdict
+from deepgemm_codegen.verification import judging
 from tests.cli.conftest import SMALL, Cli
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def test_a_right_kernel(cli: Cli) -> None:
 def test_json_of_a_right_kernel_and_the_seed(cli: Cli) -> None:
     result = cli("verify", *SMALL, "--on=emulator", "--json", "--seed=7")
     report = json.loads(result.out)
-    assert (report["format"], report["seed"], report["exit_code"]) == ("1.0", 7, 0)
+    assert (report["format"], report["seed"], report["exit_code"]) == ("1.1", 7, 0)
     (kernel,) = report["kernels"]
     assert kernel["passed"] is True
     assert kernel["where"].startswith("emulator")
@@ -91,7 +91,7 @@ def test_a_kernel_that_cannot_be_built_spares_the_others(
     result = cli("verify", str(source))
     assert result.code == 70
     assert result.out.startswith("PASS  gemm")
-    assert result.err == f"error: {source}:2: NVRTC rejected it\n1 passed, 1 not judged\n"
+    assert result.err == f"error: {source}:2: NVRTC rejected it\n1 passed, 1 could not be judged\n"
 
 
 def test_no_gpu(cli: Cli) -> None:

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.harness import Verdict
+    from deepgemm_codegen.harness.trials import Settings
+    from deepgemm_codegen.harness.verify import Progress
     from deepgemm_codegen.plan import Program
     from deepgemm_codegen.toolchain import BuiltCubin
 
@@ -21,8 +23,8 @@ def verdict_of(
     build: Callable[[str], BuiltCubin],
     *,
     on: Judge = "auto",
-    seed: int = 0,
-    effort: float = 1.0,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
 ) -> Verdict:
     """Judges a program where ``on`` says.
 
@@ -30,8 +32,8 @@ def verdict_of(
         program: its kernels.
         build: makes its cubin and PTX for an architecture; called again it must be cheap.
         on: ``auto`` is the GPU where there is one that runs the kernel, else the emulator.
-        seed: of the inputs.
-        effort: factor on the number of blocks that the emulator runs.
+        settings: how; by default all checks.
+        progress: told of every launch that is done.
 
     Raises:
         EnvironmentLackError: there is no such judge here.
@@ -47,8 +49,8 @@ def verdict_of(
         cubin=None if on == "emulator" else lambda: build(target).cubin,
         built_for=target,
         on=on,
-        seed=seed,
-        effort=effort,
+        settings=settings,
+        progress=progress,
     )
     if target == program.target:
         return verdict

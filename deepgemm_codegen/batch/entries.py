@@ -1,0 +1,45 @@
+"""A kernel built for a benchmark, in a process of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.batch.workers import make
+from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
+from deepgemm_codegen.harness.bench import failed_row, target_for
+from deepgemm_codegen.harness.bench_data import Entry
+from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.toolchain import build_cubin
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.harness.bench_data import Row
+
+__all__ = ["build_entry"]
+
+
+def build_entry(task: tuple[str, str, str]) -> Entry | Row | EnvironmentLackError:
+    """One kernel with its cubin, or the row that tells why there is none.
+
+    Args:
+        task: the spec as text, where it is asked for, and the architecture of the GPU.
+    """
+    text, where, here = task
+    spec = GemmSpec.from_text(text)
+    try:
+        program, source = make(spec)
+        target = target_for(program.target, here)
+        built = build_cubin(source, name=program.name, arch=target)
+    except EnvironmentLackError as error:
+        return error
+    except CodegenError as error:
+        return failed_row(spec, kernel_name(spec), where, error)
+    usage = built.resources
+    return Entry(
+        program=program,
+        cubin=built.cubin,
+        built_for=built.arch,
+        where=where,
+        registers=usage[program.product.name].registers,
+        spilled=sum(usage[kernel.name].spill_store_bytes for kernel in program.kernels),
+    )
