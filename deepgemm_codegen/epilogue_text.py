@@ -19,6 +19,7 @@ __all__ = [
     "matrix_text",
     "output_primitives",
     "step_text",
+    "types_of_matrices",
 ]
 
 
@@ -93,13 +94,19 @@ def _float_literal(text: str) -> str:
 
 
 def matrices_of(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
-    """(argument, operand) of every matrix that the steps read."""
+    """(argument, operand) of every matrix that the steps read or write."""
     return [
         (operand.argument(index), operand)
         for index, step in enumerate(plan.epilogue)
         for operand in step.operands
         if operand.full
     ]
+
+
+def types_of_matrices(plan: KernelPlan, *, written: bool) -> tuple[str, ...]:
+    """Names of the types of the matrices that the steps read, or of those that they write."""
+    found = (o.dtype.name for _, o in matrices_of(plan) if o.written == written)
+    return tuple(dict.fromkeys(found))
 
 
 _FLOAT8_CVT = 89
@@ -116,18 +123,7 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     output = plan.output
     if output.partial:
         return [leaving]
-    steps = plan.epilogue
-    operands = [o for step in steps for o in step.operands]
-    readers = [operand.dtype for operand in operands]
-    if output.c_dtype is not None:
-        readers.append(output.c_dtype)
-    narrow = [dtype for dtype in readers if dtype.name != "fp32" and not dtype.integer]
-    names = [f"{dtype}_to_float" for dtype in narrow]
-    if output.c_dtype is not None:
-        names.append("load_c")
-    if any(operand.full for operand in operands):
-        names.append("load_matrix")
-    names.extend(primitive for step in steps for primitive in step.primitives)
+    names = _step_primitives(plan)
     if output.dtype.bits == 8:
         names.extend(_byte_primitives(plan))
     if leaving == "tma":
@@ -139,6 +135,26 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     if output.dtype.name != "fp32" and not output.dtype.integer:
         names.append(f"float_to_{output.dtype}")
     return [*filter(None, [leaving]), *names, "store_d"]
+
+
+def _step_primitives(plan: KernelPlan) -> list[str]:
+    """What C and the epilogue's steps use."""
+    output, steps = plan.output, plan.epilogue
+    readers = [o.dtype for step in steps for o in step.operands if not o.written]
+    if output.c_dtype is not None:
+        readers.append(output.c_dtype)
+    narrow = [dtype for dtype in readers if dtype.name != "fp32" and not dtype.integer]
+    names = [f"{dtype}_to_float" for dtype in narrow]
+    if output.c_dtype is not None:
+        names.append("load_c")
+    if types_of_matrices(plan, written=False):
+        names.append("load_matrix")
+    stored = types_of_matrices(plan, written=True)
+    names.extend(f"float_to_{name}" for name in stored if name != "fp32")
+    if stored:
+        names.append("store_matrix")
+    names.extend(primitive for step in steps for primitive in step.primitives)
+    return names
 
 
 def _byte_primitives(plan: KernelPlan) -> list[str]:

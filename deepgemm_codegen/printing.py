@@ -20,6 +20,7 @@ from deepgemm_codegen.epilogue_text import (
     matrix_text,
     output_primitives,
     step_text,
+    types_of_matrices,
 )
 from deepgemm_codegen.expressions import Number, in_c
 from deepgemm_codegen.plan import Persistent
@@ -71,6 +72,7 @@ class Text:
     steps: tuple[StepText, ...]
     step_kinds: tuple[StepText, ...]
     matrix_types: tuple[str, ...]
+    stored_types: tuple[str, ...]
     float8: Float8Text | None
     cache_of: Mapping[int, str]
     kernel_signature: str
@@ -285,7 +287,8 @@ def text_of(plan: KernelPlan) -> Text:
         primitives=_primitives(plan),
         steps=steps,
         step_kinds=tuple(first_of_kind.values()),
-        matrix_types=tuple(dict.fromkeys(o.dtype.name for _, o in matrices_of(plan))),
+        matrix_types=types_of_matrices(plan, written=False),
+        stored_types=types_of_matrices(plan, written=True),
         float8=float8_text(plan.output.dtype),
         cache_of=_CACHE_OF,
         kernel_signature=",\n    ".join(p.declaration for p in plan.kernel_parameters),

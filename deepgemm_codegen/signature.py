@@ -35,7 +35,7 @@ class Parameter:
             ``stride`` a 64-bit leading dimension in elements, ``map`` a tensor map by value,
             ``region`` a pointer into the workspace.
         dtype: element type behind a pointer, else None.
-        operand: what an epilogue step reads, for ``operand`` and ``scalar``, else None.
+        operand: what an epilogue step reads or writes, for ``operand`` and ``scalar``, else None.
         written: whether the kernel writes through the pointer.
     """
 
@@ -76,7 +76,7 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
 
     Matrices, step operands, alpha and beta, the steps' scalars, dimensions, strides.
     """
-    read = [
+    met = [
         (operand.argument(index), operand)
         for index, step in enumerate(spec.epilogue)
         for operand in step.operands
@@ -86,14 +86,14 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
         found.append(Parameter("c", "c", spec.dtype_c))
     found.append(Parameter("d", "d", spec.dtype_d, written=True))
     found.extend(
-        Parameter(name, "operand", operand.dtype, operand)
-        for name, operand in read
+        Parameter(name, "operand", operand.dtype, operand, written=operand.written)
+        for name, operand in met
         if not operand.scalar
     )
     found.append(Parameter("alpha", "alpha"))
     if spec.dtype_c is not None:
         found.append(Parameter("beta", "beta"))
-    found.extend(Parameter(n, "scalar", operand=o) for n, o in read if o.scalar)
+    found.extend(Parameter(n, "scalar", operand=o) for n, o in met if o.scalar)
     dims = (("m", spec.m), ("n", spec.n), ("k", spec.k))
     found.extend(Parameter(name, "dim") for name, dim in dims if dim.dynamic)
     found.extend(
@@ -103,7 +103,7 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
     )
     found.extend(
         Parameter(f"ld{name}", "stride")
-        for name, operand in read
+        for name, operand in met
         if operand.full and spec.leading_of(operand) == 0
     )
     return tuple(found)

@@ -146,7 +146,7 @@ def place_operand(
 
 
 def matrices_like_d(spec: GemmSpec) -> list[tuple[DType, int, int]]:
-    """(type, leading dimension or 0, alignment) of D, C and the matrices that steps read."""
+    """(type, leading dimension or 0, alignment) of D, C and the matrices of epilogue steps."""
     found = [(spec.dtype_d, spec.ldd, spec.align_d)]
     if spec.dtype_c is not None:
         found.append((spec.dtype_c, spec.ldc, spec.align_c))

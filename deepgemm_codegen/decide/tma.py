@@ -36,7 +36,8 @@ def tma_obstacle(spec: GemmSpec, letter: str) -> str:
 def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
     """How D leaves: TMA for an aligned D of whole pairs in whole patterns, else by slab.
 
-    A D of 32 bits is left to the slab: its panels would take the ring's room.
+    A D of 32 bits is left to the slab: its panels would take the ring's room. So is one with other
+    matrices beside it, which are written as whole rows there.
     """
     _, columns = spec.stored("d")
     pairs = not columns.dynamic and columns.size % 2 == 0
@@ -46,7 +47,8 @@ def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
         leading > 0 and leading % 2 == 0 and align >= 2 * dtype.bytes
         for dtype, leading, align in matrices_like_d(spec)
     )
-    return "tma" if fits else "slab"
+    stores = any(operand.written for step in spec.epilogue for operand in step.operands)
+    return "tma" if fits and not stores else "slab"
 
 
 def place_tma_operand(

@@ -29,6 +29,7 @@ __all__ = [
     "residual",
     "scale",
     "silu",
+    "store",
 ]
 
 FAR = 40.0
@@ -121,6 +122,11 @@ def quantize(
         return single
     zero = 0.0 if zero_point is None else zero_point
     return np.where(np.isnan(single), np.zeros_like(single), np.rint(single)) + zero
+
+
+def store(x: Array) -> Array:
+    """The value as it is."""
+    return x
 
 
 def _logistic(x: Array) -> Array:

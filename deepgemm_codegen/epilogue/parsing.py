@@ -217,4 +217,5 @@ def _operand(
         dtype=dtype,
         leading=int(given.get("ld", 0)),
         align=int(given.get("align", DEFAULT_ALIGNMENT)),
+        written=kind.written,
     )

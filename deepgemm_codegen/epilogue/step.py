@@ -21,7 +21,7 @@ _SWAPPED: dict[Access, Access] = {"row": "column", "column": "row"}
 
 @dataclass(frozen=True, slots=True)
 class StepOperand:
-    """What a step reads beside the value.
+    """What a step reads, or writes, beside the value.
 
     Attributes:
         name: what it is called; the kernel's argument is this and the step's number.
@@ -29,6 +29,7 @@ class StepOperand:
         dtype: element type; a scalar is an argument of type fp32, or of C's int.
         leading: of a matrix: elements from row to row; 0 for rows without a gap.
         align: of a matrix: alignment in bytes that its base pointer is promised to have.
+        written: whether the step writes it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class StepOperand:
     dtype: DType
     leading: int = 0
     align: int = DEFAULT_ALIGNMENT
+    written: bool = False
 
     @property
     def scalar(self) -> bool:
@@ -58,7 +60,7 @@ class EpilogueStep:
 
     Attributes:
         kind: name of the `StepKind`.
-        operands: what it reads, in the order of the table.
+        operands: what it reads and writes, in the order of the table.
         settings: what else the spec says, by the option's name, each value as a flag writes it.
     """
 

@@ -67,7 +67,7 @@ _ALIGN = Option("align", "size", "alignment in bytes that the operand's pointer 
 
 @dataclass(frozen=True, slots=True)
 class OperandKind:
-    """What a step reads beside the value.
+    """What a step reads, or writes, beside the value.
 
     Attributes:
         name: what it is called, in arguments and in the step's meaning.
@@ -80,6 +80,7 @@ class OperandKind:
         type: the option that says its type; empty where it has none.
         constant: whether the axis may be a number instead.
         optional: whether the step does without it where the axis is not given.
+        written: whether the step writes it.
     """
 
     name: str
@@ -90,6 +91,7 @@ class OperandKind:
     type: str = "dtype"
     constant: bool = False
     optional: bool = False
+    written: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -126,7 +128,7 @@ class StepKind:
         summary: one line for the docs.
         meaning: what it computes, see `deepgemm_codegen.epilogue.meaning`; operands and settings
             come under their names.
-        operands: what it reads.
+        operands: what it reads and writes.
         settings: what else a spec may say.
         required: the settings that it must say.
         quantizes: whether it makes D of its setting ``to``; then it is the last step.
@@ -226,6 +228,13 @@ STEPS: dict[str, StepKind] = {
             "add a matrix as large as D, and stored like it",
             meaning.residual,
             (OperandKind("residual", ("full",)),),
+            example="{dtype: fp32, ld: 4096}",
+        ),
+        StepKind(
+            "store",
+            "write the value as it is so far to a matrix as large as D, and stored like it",
+            meaning.store,
+            (OperandKind("store", ("full",), written=True),),
             example="{dtype: fp32, ld: 4096}",
         ),
         StepKind("relu", "zero what is negative; NaN passes", meaning.relu),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
@@ -152,29 +153,28 @@ def same_bits(device: Device, emulator: Device, case: Case, blocks: tuple[int, .
     A difference is then a matter of synchronisation or addressing, not of rounding.
     """
     problem = case.problem
-    d = problem.matrix("d")
     there = device.launch(problem, case.inputs, None, in_place=case.in_place)
     here = emulator.launch(problem, case.inputs, blocks, in_place=case.in_place)
     wrong = elements = 0
     first: Difference | None = None
-    for block in blocks:
-        region = region_of(problem, block)
-        got = read_region(d, there.d, region, device.xp)
+    for block, name in product(blocks, problem.outputs):
+        matrix, region = problem.matrix(name), region_of(problem, block)
+        got = read_region(matrix, there.outputs[name].bits, region, device.xp)
         if hasattr(got, "get"):  # a cupy array comes to the CPU
             got = got.get()
-        wanted = read_region(d, here.d, region, emulator.xp)
+        wanted = read_region(matrix, here.outputs[name].bits, region, emulator.xp)
         differs = got != wanted
         elements += differs.size
         wrong += int(differs.sum())
         if first is None and differs.any():
             row, column = divmod(int(differs.argmax()), differs.shape[1])
-            value = float(decode(wanted, d.dtype, emulator.xp)[row, column])
+            value = float(decode(wanted, matrix.dtype, emulator.xp)[row, column])
             first = Difference(
                 tile=describe_tile(problem, region.batch, region.row + row, region.column + column),
                 batch=region.batch,
                 row=region.row + row,
                 column=region.column + column,
-                got=float(decode(got, d.dtype, emulator.xp)[row, column]),
+                got=float(decode(got, matrix.dtype, emulator.xp)[row, column]),
                 expected=value,
                 low=value,
                 high=value,

@@ -93,7 +93,7 @@ class Sample:
             {
                 matrix.name: _Stored(matrix, self.bits[matrix.name])
                 for matrix in self.problem.matrices
-                if matrix.name != "d"
+                if matrix.name not in self.problem.outputs
             },
         )
 
@@ -133,7 +133,9 @@ def check_rows(sample: Sample, arch: str, sums: PrefixSums) -> str:
     oracle = Oracle(problem, sample.inputs, xp, StepModel.of(arch), sums)
     for rows in sample.rows:
         got, untouched = sample.got(rows)
-        found = compare(got, oracle.expected(rows), problem.matrix("d").dtype, xp, untouched)
+        wanted, dtype = oracle.expected(rows), problem.matrix("d").dtype
+        saturates = problem.spec.saturates
+        found = compare(got, wanted, dtype, xp, untouched, saturates=saturates)
         if found.wrong:
             row, column = rows.picks[found.at[0]], rows.column + found.at[1]
             batch = f"batch {rows.batch}, " if problem.spec.batch > 1 else ""

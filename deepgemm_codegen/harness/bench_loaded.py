@@ -92,7 +92,7 @@ class LoadedKernel:
     def _random(self, matrix: Matrix, seed: int) -> _Sets:
         """Random sets of an operand; D holds poison until a kernel writes it."""
         sets = _Sets.empty(self._cupy, matrix, self._sets)
-        if matrix.name == "d":
+        if matrix.name in self._problem.outputs:
             sets.bits[...] = poison(matrix.dtype)
             return sets
         values = Normal(seed)

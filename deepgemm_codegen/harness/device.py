@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deepgemm_codegen.errors import CodegenError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.emulator import Statistics
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Problem
 
-__all__ = ["Device", "LaunchFailedError", "Outcome"]
+__all__ = ["Device", "LaunchFailedError", "Outcome", "Written"]
 
 
 class LaunchFailedError(CodegenError):
@@ -23,23 +25,44 @@ class LaunchFailedError(CodegenError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """A matrix that a launch wrote.
+
+    Attributes:
+        bits: its buffer as flat bits, from the base to the end of its last row.
+        background: the bits that stood there before (in D's padding, where D is C): poison, or
+            zero where the matrix is too big to fill.
+    """
+
+    bits: Any
+    background: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """What a launch left behind.
 
     Attributes:
-        d: D's buffer as flat bits, from the base to the end of its last row.
-        background: the bits that stood in D before (in its padding, where D is C): poison, or zero
-            where D is too big to fill.
+        outputs: what it wrote, by name: D, and what epilogue steps store.
         faults: findings and damaged guard bands, each a text for people.
         complete: whether the run went to its end; D means nothing otherwise.
         statistics: of each run of the emulator.
     """
 
-    d: Any
-    background: int
+    outputs: Mapping[str, Written]
     faults: tuple[str, ...] = ()
     complete: bool = True
     statistics: tuple[Statistics, ...] = ()
+
+    @property
+    def d(self) -> Any:
+        """D's bits."""
+        return self.outputs["d"].bits
+
+    @property
+    def background(self) -> int:
+        """The bits that stood in D before."""
+        return self.outputs["d"].background
 
 
 class Device(Protocol):

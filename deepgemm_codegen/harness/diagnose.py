@@ -98,7 +98,7 @@ def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]
         yield "alpha was ignored", otherwise(1.0, problem.beta)
     for index, step in enumerate(problem.spec.epilogue):
         yield f"{step} was left out", replace(oracle, skipped=(index,)).expected(region, product)
-        for operand in step.operands:
+        for operand in (o for o in step.operands if not o.written):
             scaled = replace(oracle, factors={operand.argument(index): problem.alpha})
             yield f"{step} was scaled by alpha", scaled.expected(region, product)
     if product is not None and problem.k:

@@ -8,7 +8,7 @@ import numpy as np
 
 from deepgemm_codegen.emulator import Checks, Kernel, Launch, parse, run
 from deepgemm_codegen.harness.blocks import blocks_for, regions_of
-from deepgemm_codegen.harness.device import Outcome
+from deepgemm_codegen.harness.device import Outcome, Written
 from deepgemm_codegen.harness.memory import HUGE, fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.operands import LaunchMemory
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator import Report, Statistics
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
-    from deepgemm_codegen.harness.problem import Problem
+    from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = ["EmulatorDevice"]
@@ -92,18 +92,14 @@ class EmulatorDevice:
         in_place: bool = False,
     ) -> Outcome:
         """See `Device`."""
-        target = problem.matrix("d")
-        # zeros costs nothing until it is touched, which a D of gigabytes relies on
-        d: np.ndarray[Any, np.dtype[Any]] = np.zeros(target.elements, bits_dtype(target.dtype))
-        background = 0
-        if target.elements <= HUGE:
-            background = poison(target.dtype)
-            fill(target, None, d, np)
+        outputs = {name: _blank(problem.matrix(name)) for name in problem.outputs}
         if in_place:
-            fill_regions(problem.matrix("c"), inputs, regions_of(problem, blocks), d, np)
+            regions = regions_of(problem, blocks)
+            fill_regions(problem.matrix("c"), inputs, regions, outputs["d"].bits, np)
         if problem.grid == 0 or blocks == ():
-            return Outcome(d, background)
-        memory = LaunchMemory(problem, inputs, d, in_place=in_place, aligned=self._aligned)
+            return Outcome(outputs)
+        bits = {name: output.bits for name, output in outputs.items()}
+        memory = LaunchMemory(problem, inputs, bits, in_place=in_place, aligned=self._aligned)
         faults: list[str] = []
         statistics: list[Statistics] = []
         for kernel in problem.program.kernels:
@@ -115,7 +111,7 @@ class EmulatorDevice:
             if len(faults) == MOST_FINDINGS:
                 break
         complete = len(faults) < MOST_FINDINGS
-        return Outcome(d, background, tuple(faults), complete, tuple(statistics))
+        return Outcome(outputs, tuple(faults), complete, tuple(statistics))
 
     def _run(
         self,
@@ -166,3 +162,13 @@ def _launches(
     rest = tuple(block for block in blocks if block not in first and block not in last)
     both = [(grid - cluster, tuple(first))]
     return [*both, (grid, rest)] if rest else [*both]
+
+
+def _blank(matrix: Matrix) -> Written:
+    """A matrix that nobody has written yet: all poison, or zero where it is too big to fill."""
+    # zeros costs nothing until it is touched, which a D of gigabytes relies on
+    bits: np.ndarray[Any, np.dtype[Any]] = np.zeros(matrix.elements, bits_dtype(matrix.dtype))
+    if matrix.elements > HUGE:
+        return Written(bits, 0)
+    fill(matrix, None, bits, np)
+    return Written(bits, poison(matrix.dtype))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.harness.device import LaunchFailedError, Outcome
+from deepgemm_codegen.harness.device import LaunchFailedError, Outcome, Written
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
 from deepgemm_codegen.harness.launching import launch_kernel
 from deepgemm_codegen.harness.memory import fill
@@ -195,7 +195,7 @@ class GpuDevice:
         # A tensor map cannot describe a null pointer: what it stands for is there, all poison.
         kernels = problem.program.kernels
         mapped = (tensor_map.pointer for kernel in kernels for tensor_map in kernel.tensor_maps)
-        needed = {"d", *inputs.values, *mapped}
+        needed = {*problem.outputs, *inputs.values, *mapped}
         buffers = {
             matrix.name: _Buffer(self._cupy, matrix)
             for matrix in problem.matrices
@@ -214,7 +214,11 @@ class GpuDevice:
             for kernel in kernels:
                 self._start(problem, kernel, launch_arguments(problem, kernel, addresses))
         damage = tuple(text for text in (b.damage() for b in buffers.values()) if text)
-        return Outcome(buffers["d"].bits, poison(problem.matrix("d").dtype), damage)
+        outputs = {
+            name: Written(buffers[name].bits, poison(problem.matrix(name).dtype))
+            for name in problem.outputs
+        }
+        return Outcome(outputs, damage)
 
     def _start(self, problem: Problem, kernel: KernelPlan, arguments: tuple[Any, ...]) -> None:
         grid = problem.blocks_of(kernel, self._sms)

@@ -12,6 +12,8 @@ from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan
@@ -32,20 +34,28 @@ class LaunchMemory:
     Args:
         problem: the program with its sizes.
         inputs: operand values; a name that is missing passes a null pointer.
-        d: D's bits, written in place.
+        outputs: bits of D, and of what steps store, by name; written in place.
         in_place: whether D is C's buffer.
         aligned: whether operands start where an allocation would, instead of at the worst address
             that the spec promises.
     """
 
     def __init__(
-        self, problem: Problem, inputs: Inputs, d: Any, *, in_place: bool, aligned: bool
+        self,
+        problem: Problem,
+        inputs: Inputs,
+        outputs: Mapping[str, Any],
+        *,
+        in_place: bool,
+        aligned: bool,
     ) -> None:
         self._problem, self._inputs, self._aligned = problem, inputs, aligned
-        placed = self._place(problem.matrix("d"), d, writable=True)
-        self._buffers: dict[str, GlobalBuffer] = {"d": placed}
+        self._buffers: dict[str, GlobalBuffer] = {
+            name: self._place(problem.matrix(name), bits, writable=True)
+            for name, bits in outputs.items()
+        }
         if in_place:
-            self._buffers["c"] = placed
+            self._buffers["c"] = self._buffers["d"]
 
     def argument(self, kernel: KernelPlan, parameter: Parameter) -> Any:
         """What a kernel gets for a parameter; null for an operand that the inputs leave out."""

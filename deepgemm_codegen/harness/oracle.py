@@ -168,13 +168,26 @@ class Oracle:
         sums = [self.prefix_sums(a[:, chain], b[chain], self.model, xp) for chain in chains]
         return _added(sums, xp)
 
+    def output(self, name: str, region: Region, product: Expected | None = None) -> Expected:
+        """What a matrix must hold over a region: D, or what a step stores."""
+        arguments = {
+            operand.argument(index): index
+            for index, step in enumerate(self.problem.spec.epilogue)
+            for operand in step.operands
+        }
+        return self.expected(region, product, arguments.get(name))
+
     @quiet()
-    def expected(self, region: Region, product: Expected | None = None) -> Expected:
+    def expected(
+        self, region: Region, product: Expected | None = None, steps: int | None = None
+    ) -> Expected:
         """D over a region, unrounded, and its bound.
 
         Args:
             region: which part of D.
-            product: A * B over the region, where a hypothesis says that it was something else.
+            product: A * B over the region, where it is known, or a hypothesis says that it was
+                something else.
+            steps: how many steps of the epilogue are taken; None for all.
         """
         problem, xp = self.problem, self.xp
         relative = 0.0 if self.model is None else ROUND
@@ -187,7 +200,7 @@ class Oracle:
             value = problem.beta * self.operand("c", *region.indices(xp)) + value
             error = error + relative * xp.abs(value)
         found = Expected.around(value, error)
-        for index, step in enumerate(problem.spec.epilogue):
+        for index, step in enumerate(problem.spec.epilogue[:steps]):
             if index not in self.skipped:
                 found = self._step(region, index, step, found)
         return found
@@ -195,7 +208,7 @@ class Oracle:
     def _step(self, region: Region, index: int, step: EpilogueStep, given: Expected) -> Expected:
         """What a step makes of an interval: the image of its ends and of the turns between them."""
         xp, kind = self.xp, step.definition
-        read = {o.name: self._read(region, index, o) for o in step.operands}
+        read = {o.name: self._read(region, index, o) for o in step.operands if not o.written}
         read |= step.values
         ends = [kind.meaning(end, **read) for end in (given.value, given.low, given.high)]
         for turn in kind.turns:

@@ -170,6 +170,12 @@ class Problem:
         return kernel.blocks.evaluate({**self.sizes, "sms": sms})
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the matrices that the program writes, D first."""
+        written = (p.name for p in self.program.parameters if p.written)
+        return ("d", *(name for name in written if name != "d"))
+
+    @property
     def whole(self) -> tuple[Region, ...]:
         """All of D, one region a batch."""
         return tuple(Region(b, 0, self.m, 0, self.n) for b in range(self.spec.batch))

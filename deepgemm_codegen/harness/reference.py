@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.harness.blocks import regions_of
-from deepgemm_codegen.harness.device import Outcome
+from deepgemm_codegen.harness.device import Outcome, Written
 from deepgemm_codegen.harness.memory import fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
 from deepgemm_codegen.harness.oracle import Oracle, prefix_sums
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
-    from deepgemm_codegen.harness.problem import Problem, Region
+    from deepgemm_codegen.harness.problem import Matrix, Problem, Region
 
 __all__ = ["ReferenceDevice"]
 
@@ -91,16 +91,24 @@ class ReferenceDevice:
         in_place: bool = False,
     ) -> Outcome:
         """See `Device`."""
-        target = problem.matrix("d")
-        d: Array = np.empty(target.elements, bits_dtype(target.dtype))
-        fill(target, None, d, np)
+        outputs = {name: _blank(problem.matrix(name)) for name in problem.outputs}
+        d = outputs["d"].bits
         if in_place:
             fill_regions(problem.matrix("c"), inputs, regions_of(problem, blocks), d, np)
         oracle = Oracle(self.changes_problem(problem), inputs, np)
         for region in regions_of(problem, tuple(range(problem.grid)) if blocks is None else blocks):
-            values = oracle.expected(region).value
-            values = self.changes_values(problem, region, values)
-            bits = encode(values.astype(np.float32), target.dtype, np)
-            d[target.flat(*region.indices(np))] = bits
+            for name, output in outputs.items():
+                matrix = problem.matrix(name)
+                values = oracle.output(name, region).value
+                if name == "d":
+                    values = self.changes_values(problem, region, values)
+                bits = encode(values.astype(np.float32), matrix.dtype, np)
+                output.bits[matrix.flat(*region.indices(np))] = bits
         self.changes_memory(problem, d)
-        return Outcome(d, poison(target.dtype))
+        return Outcome(outputs)
+
+
+def _blank(matrix: Matrix) -> Written:
+    bits: Array = np.empty(matrix.elements, bits_dtype(matrix.dtype))
+    fill(matrix, None, bits, np)
+    return Written(bits, poison(matrix.dtype))

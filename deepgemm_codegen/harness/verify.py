@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.harness.cases import Case
     from deepgemm_codegen.harness.device import Device, Outcome
+    from deepgemm_codegen.harness.oracle import Expected
     from deepgemm_codegen.harness.problem import Matrix, Problem
     from deepgemm_codegen.plan import KernelPlan, Program
 
@@ -148,15 +149,18 @@ def judge_case(
         return CheckResult(
             name, passed=not faults, problem=str(problem), faults=tuple(faults), blocks=count
         )
-    d = problem.matrix("d")
-    stray = stray_writes(d, outcome.d, written, xp, outcome.background)
-    if stray:
-        faults.append(f"D was written outside the tiles that ran: {_place(d, stray[0])}")
+    for name, output in outcome.outputs.items():
+        matrix = problem.matrix(name)
+        stray = stray_writes(matrix, output.bits, written, xp, output.background)
+        if stray:
+            place = _place(matrix, stray[0])
+            faults.append(f"{_called(name)} was written outside the tiles that ran: {place}")
     oracle = Oracle(problem, case.inputs, xp, model, device.prefix_sums)
     result = _compare_regions(case, outcome, ran or _some_batches(problem), oracle)
     if case.repeat and not device.samples:
         again = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
-        if not bool((again.d == outcome.d).all()):
+        same = (again.outputs[name].bits == o.bits for name, o in outcome.outputs.items())
+        if not all(bool(bits.all()) for bits in same):
             faults.append("a second run gave other bits")
     return replace(
         result,
@@ -166,8 +170,13 @@ def judge_case(
     )
 
 
+def _called(name: str) -> str:
+    """What a written matrix is called, for people."""
+    return "D" if name == "d" else name
+
+
 def _place(d: Matrix, index: int) -> str:
-    """Where in D's buffer a flat index lies, for people."""
+    """Where in a buffer of D's shape a flat index lies, for people."""
     batch, row, column, inside = d.logical(index)
     what = "an element of another tile" if inside else "the padding of a row"
     prefix = f"batch {batch}, " if d.batch > 1 else ""
@@ -207,46 +216,51 @@ def _pieces(regions: Iterable[Region], k: int) -> Iterable[Region]:
 def _compare_regions(
     case: Case, outcome: Outcome, regions: tuple[Region, ...], oracle: Oracle
 ) -> CheckResult:
-    problem, xp = case.problem, oracle.xp
-    d = problem.matrix("d")
+    problem = case.problem
     worst, wrong, elements = 0.0, 0, 0
-    first: tuple[Region, Comparison, Any] | None = None
+    first: tuple[str, Region, Comparison, Any] | None = None
     for region in _pieces(regions, problem.k):
-        bits = read_region(d, outcome.d, region, xp)
-        untouched = None
-        if outcome.background:
-            untouched = bits == xp.asarray(outcome.background, bits.dtype)
-        got = decode(bits, d.dtype, xp)
-        found = compare(
-            got,
-            oracle.expected(region),
-            d.dtype,
-            xp,
-            untouched,
-            saturates=problem.spec.saturates,
-        )
-        worst = max(worst, found.worst)
-        wrong += found.wrong
-        elements += found.elements
-        if found.wrong and first is None:
-            first = (region, found, got)
+        product = oracle.products(region) if problem.alpha else None
+        for name in outcome.outputs:
+            expected = oracle.output(name, region, product)
+            found, got = _compare_output(problem, name, outcome, region, expected, oracle.xp)
+            worst = max(worst, found.worst)
+            wrong += found.wrong
+            elements += found.elements
+            if found.wrong and first is None:
+                first = (name, region, found, got)
     result = CheckResult(
         case.check, wrong == 0, str(problem), worst=worst, elements=elements, wrong=wrong
     )
     if first is None:
         return result
-    region, found, got = first
+    name, region, found, got = first
     return replace(
         result,
-        difference=_difference(problem, region, found),
-        hints=_hints(oracle, region, found, got),
+        difference=_difference(problem, name, region, found),
+        hints=_hints(oracle, region, found, got) if name == "d" else (),
     )
 
 
-def _difference(problem: Problem, region: Region, found: Comparison) -> Difference:
+def _compare_output(
+    problem: Problem, name: str, outcome: Outcome, region: Region, expected: Expected, xp: Any
+) -> tuple[Comparison, Any]:
+    """One matrix over a region, and its float64 values."""
+    matrix, output = problem.matrix(name), outcome.outputs[name]
+    bits = read_region(matrix, output.bits, region, xp)
+    untouched = None
+    if output.background:
+        untouched = bits == xp.asarray(output.background, bits.dtype)
+    got = decode(bits, matrix.dtype, xp)
+    saturates = problem.spec.saturates
+    return compare(got, expected, matrix.dtype, xp, untouched, saturates=saturates), got
+
+
+def _difference(problem: Problem, name: str, region: Region, found: Comparison) -> Difference:
     row, column = region.row + found.at[0], region.column + found.at[1]
+    tile = describe_tile(problem, region.batch, row, column)
     return Difference(
-        tile=describe_tile(problem, region.batch, row, column),
+        tile=tile if name == "d" else f"{name}, {tile}",
         batch=region.batch,
         row=row,
         column=column,

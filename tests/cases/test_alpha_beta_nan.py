@@ -160,5 +160,32 @@ def test_b18_a_row_bias_of_a_square_d() -> None:
     assert (d == np.arange(64)[:, None]).all()
 
 
+@planted(faults.text(r"row \* LDRESIDUAL0 \+ column", "column"))
+def test_b20_a_bias_of_two_dimensions_is_a_matrix() -> None:
+    """Fault seen: its first row for every row."""
+    rows = [[float(8 * i + j) for j in range(8)] for i in range(4)]
+    d = launch(plan_of("m=4 n=8 k=16 epilogue=residual"), a=0, b=1, residual0=rows).d[0]
+    assert d.tolist() == rows
+
+
+@planted(
+    faults.text(r"__fmul_rn\(y, y\)", "(y * y * y > 65504.0f ? __int_as_float(0x7fc00000) : y * y)")
+)
+def test_b15_gelu_tanh_of_values_whose_cube_is_beyond_fp16() -> None:
+    """Fault seen: a cube that overflows."""
+    plan = plan_of("m=8 n=8 k=1 epilogue=gelu_tanh")
+    for value in (41.0, 300.0):
+        assert (launch(plan, a=value, b=1).d[0] == value).all()
+
+
+@planted(faults.text(r"const float y = at_least\(x, -16\.0f\)", "const float y = x - x + x"))
+def test_b16_gelu_tanh_of_large_arguments() -> None:
+    """No infinity meets its own reciprocal. Fault seen: minus infinity times zero."""
+    plan = plan_of("m=8 n=8 k=1 dtype=bf16 dtype_d=fp32 epilogue=gelu_tanh")
+    for value, wanted in ((-13.5, 0.0), (200.0, 200.0), (float("-inf"), 0.0)):
+        d = launch(plan, a=value, b=1).d[0]
+        assert (np.abs(d - wanted) < 1e-30).all()
+
+
 def test_the_judged_kernel_of_b05_passes_whole() -> None:
     assert_right("m=64 n=64 k=64 dtype_c=fp16")

@@ -8,20 +8,22 @@ _TYPES = st.sampled_from(["fp16", "bf16", "fp32"])
 _AXES = st.sampled_from(["row", "column"])
 
 
+_KINDS = (
+    *("bias", "scale", "residual", "store", "relu", "relu6", "clamp"),
+    *("gelu", "gelu_tanh", "silu"),
+)
+
+
 @st.composite
 def _step(draw: st.DrawFn) -> str:
-    kind = draw(
-        st.sampled_from(
-            ["bias", "scale", "residual", "relu", "relu6", "clamp", "gelu", "gelu_tanh", "silu"]
-        )
-    )
+    kind = draw(st.sampled_from(_KINDS))
     if kind == "bias":
         return f"bias:{draw(_AXES)}:{draw(_TYPES)}"
     if kind == "scale":
         return draw(st.sampled_from(["scale", f"scale:{draw(_AXES)}:{draw(_TYPES)}"]))
-    if kind == "residual":
+    if kind in ("residual", "store"):
         align = draw(st.sampled_from(["", ":align=4"]))
-        return f"residual:{draw(_TYPES)}{align}{draw(st.sampled_from(['', ':ld=211']))}"
+        return f"{kind}:{draw(_TYPES)}{align}{draw(st.sampled_from(['', ':ld=211']))}"
     if kind == "clamp":
         return draw(st.sampled_from(["clamp:-3.5:40", "clamp:hi=1e1", "clamp:lo=-0.1"]))
     return kind

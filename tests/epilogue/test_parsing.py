@@ -35,6 +35,8 @@ def one(text: str) -> EpilogueStep:
         ("residual", "residual:fp16"),
         ("residual:ld=4096:fp32:align=8", "residual:fp32:ld=4096:align=8"),
         ("residual:align=16", "residual:fp16"),
+        ("store", "store:fp16"),
+        ("store:ld=99:fp32", "store:fp32:ld=99"),
         ("clamp:0:6", "clamp:lo=0:hi=6"),
         ("clamp:hi=6.50", "clamp:hi=6.5"),
         ("clamp:-1e-3:.1", "clamp:lo=-0.001:hi=0.1"),
@@ -62,6 +64,8 @@ def test_spellings(text: str, same: str) -> None:
 
 def test_what_a_step_holds() -> None:
     assert one("bias:row:fp32") == EpilogueStep("bias", (StepOperand("bias", "row", FP32),))
+    (stored,) = one("store:fp32").operands
+    assert (stored.access, stored.written) == ("full", True)
     assert one("residual:bf16:ld=9").operands == (StepOperand("residual", "full", BF16, 9),)
     assert one("clamp:0:1").settings == (("lo", "0"), ("hi", "1"))
     assert one("bias").operands[0].argument(3) == "bias3"

@@ -41,7 +41,7 @@ STEPS = (
 """Steps with numbers, vectors and a matrix, and one that is approximate."""
 
 ACTIVATIONS = (
-    "m=70 n=68 k=40 epilogue=silu,gelu_tanh,clamp:lo=-0.1",
+    "m=70 n=68 k=40 epilogue=silu,store:fp32,gelu_tanh,clamp:lo=-0.1",
     MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
 )
 """Approximate steps one after the other."""
@@ -213,6 +213,20 @@ MUTANTS = {
     "gelu_tanh without its cube": Mutant("activations", r"-0\.10294324f", "0.0f"),
     "gelu_tanh left out": Mutant(
         "activations", r"gelu_tanh\(value\[v\]\)", "value[v]", seen="gelu_tanh was left out"
+    ),
+    "stored after the next step": Mutant(
+        "activations",
+        r"( *)(store_fp32\([^;]*;)([^;]*;[^;]*;[^;]*gelu_tanh[^;]*;)",
+        r"\3\1\2",
+        seen="store1, tile",
+    ),
+    "stored with another stride": Mutant(
+        "activations", r"row \* LDSTORE1 \+ column", "row * (LDSTORE1 - 1) + column"
+    ),
+    "stored beyond m": Mutant(
+        "activations",
+        r"store1 \+ \(row \* LDSTORE1 \+ column\)",
+        "store1 + ((row + (row == M - 1)) * LDSTORE1 + column)",
     ),
     "clamp from below left out": Mutant(
         "activations", r"at_least\(value\[v\], [^)]*\)", "value[v]", seen="clamp:lo=-0.1 was"

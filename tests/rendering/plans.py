@@ -123,6 +123,15 @@ GOLDEN: dict[str, Program] = {
         dtype_d="fp32",
         arch="sm_90",
     ),
+    # Two outputs: what a step stores, and D.
+    "store_nn": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=64,
+        n=64,
+        k=64,
+        epilogue="store:bf16,relu,store:fp32",
+        arch="sm_80",
+    ),
     # D in bytes: integers with zero points, four elements a lane.
     "int8_nn": _plan(
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),

@@ -106,6 +106,10 @@ def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
         reason = f"{spec.dtype_d} sums leave as they are"
     elif task.tma_store:
         reason = f"{choice.tile_n} columns are no whole swizzle pattern"
+    elif tma_obstacle(spec, "d"):
+        reason = tma_obstacle(spec, "d")
+    elif any(operand.written for step in spec.epilogue for operand in step.operands):
+        reason = "what steps store beside D leaves in rows"
     else:
-        reason = tma_obstacle(spec, "d") or "rows of D or C are no whole pairs"
+        reason = "rows of D or of what is read like it are no whole pairs"
     return f"slabs of rows, {task.problem.vector} elements", f"through shared memory: {reason}"
