@@ -124,7 +124,7 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     narrow = [dtype for dtype in readers if dtype.name != "fp32" and not dtype.integer]
     names = [f"{dtype}_to_float" for dtype in narrow]
     if output.c_dtype is not None:
-        names.append("load_c")
+        names += ["load_c", *(["wrapping_add"] if plan.value_type == "int" else [])]
     if any(operand.full for operand in operands):
         names.append("load_matrix")
     names.extend(primitive for step in steps for primitive in step.primitives)
