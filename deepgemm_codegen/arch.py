@@ -64,10 +64,11 @@ class Arch:
         threads_per_sm: resident threads of a multiprocessor.
         blocks_per_sm: resident blocks of a multiprocessor.
         registers_per_sm: 32-bit registers of a multiprocessor.
-        mma_k: k of the m16n8 instruction for 16-bit types.
+        mma_bytes: bytes of k that an mma.sync multiplies at a time.
         mma_flops_per_clock: FLOP a multiprocessor does a clock through mma.sync, by operand type;
             a type that is not there has no hardware.
         cp_async: whether global memory is copied to shared memory asynchronously.
+        fma_per_clock: fp32 multiply-adds a multiprocessor does a clock on its CUDA cores.
         l2_bytes_per_clock: bytes a clock that the L2 sustains to each multiprocessor when all
             of them read.
         wgmma_flops_per_clock: as for mma.sync, through wgmma; empty where this target has none.
@@ -86,9 +87,10 @@ class Arch:
     threads_per_sm: int
     blocks_per_sm: int
     registers_per_sm: int
-    mma_k: int
+    mma_bytes: int
     mma_flops_per_clock: Rates
     cp_async: bool
+    fma_per_clock: int
     l2_bytes_per_clock: int
     wgmma_flops_per_clock: Rates
     wgmma_l2_bytes_per_clock: int
@@ -101,9 +103,9 @@ class Arch:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Operand types that some matrix instruction of the target multiplies."""
+        """Operand types that the target multiplies: in matrix instructions, and fp32."""
         rates = (*self.mma_flops_per_clock, *self.wgmma_flops_per_clock)
-        return tuple(dict.fromkeys(name for name, _ in rates))
+        return tuple(dict.fromkeys([*(name for name, _ in rates), "fp32"]))
 
     def mma_rate(self, dtype: str) -> int:
         """FLOP a multiprocessor does a clock through mma.sync; 0 without hardware."""
@@ -220,9 +222,10 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         threads_per_sm=facts["threads_per_sm"],
         blocks_per_sm=facts["blocks_per_sm"],
         registers_per_sm=facts["registers_per_sm"],
-        mma_k=facts["mma_k"],
+        mma_bytes=facts["mma_bytes"],
         mma_flops_per_clock=tuple(facts["mma_flops_per_clock"].items()),
         cp_async=facts["cp_async"],
+        fma_per_clock=facts["fma_per_clock"],
         l2_bytes_per_clock=facts["l2_bytes_per_clock"],
         wgmma_flops_per_clock=tuple(wgmma.get("flops_per_clock", {}).items()),
         wgmma_l2_bytes_per_clock=wgmma.get("l2_bytes_per_clock", 0),

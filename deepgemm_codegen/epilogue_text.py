@@ -146,7 +146,7 @@ def _step_primitives(plan: KernelPlan) -> list[str]:
     narrow = [dtype for dtype in readers if dtype.name != "fp32" and not dtype.integer]
     names = [f"{dtype}_to_float" for dtype in narrow]
     if output.c_dtype is not None:
-        names.append("load_c")
+        names += ["load_c", *(["wrapping_add"] if plan.value_type == "int" else [])]
     if types_of_matrices(plan, written=False):
         names.append("load_matrix")
     stored = types_of_matrices(plan, written=True)

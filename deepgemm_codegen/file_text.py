@@ -14,6 +14,7 @@ from deepgemm_codegen.bodies import Reduce, Wgmma
 from deepgemm_codegen.epilogue_text import matrices_of
 from deepgemm_codegen.expressions import in_c
 from deepgemm_codegen.naming import spec_digest
+from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.tma import TMA_ALIGNMENT
 from deepgemm_codegen.workspace import ALIGNMENT
 
@@ -123,6 +124,9 @@ def _refusals(program: Program) -> tuple[str, ...]:
             _, length = spec.stored(letter)
             least = _dim_name(program, letter) if length.dynamic else str(length)
             conditions.append(f"{parameter.name} < {least}")
+    if integer_sums(spec.dtype_d):
+        scalars = [p.name for p in program.parameters if p.role in ("alpha", "beta")]
+        conditions.extend(f"{name} != 0.0f && {name} != 1.0f" for name in scalars)
     return tuple(conditions)
 
 

@@ -19,11 +19,12 @@ class Overrides:
     """Choices the user makes in the tree's place; None leaves a choice to the tree.
 
     An override filters the candidates before anything else is decided, so that ``stages=8``
-    moves the tile to one that fits eight stages. The field names are the plan's own; `family` is
-    a word, the others are numbers.
+    moves the tile to one that fits eight stages. The field names are the plan's own; `family`
+    and `tensor_cores` are words, the others are numbers.
     """
 
     family: str | None = None
+    tensor_cores: str | None = None
     tile_m: int | None = None
     tile_n: int | None = None
     tile_k: int | None = None
@@ -59,7 +60,8 @@ class Overrides:
 
 
 OVERRIDES: dict[str, str] = {
-    "family": "kernel family: mma_sync, or wgmma (sm_90a)",
+    "family": "kernel family: mma_sync, wgmma (sm_90a), or simt (fp32 on CUDA cores)",
+    "tensor_cores": "off multiplies fp32, fp16 and bf16 on the CUDA cores, in fp32",
     "tile_m": "rows of D that a block computes",
     "tile_n": "columns of D that a block computes",
     "tile_k": "elements of k that one pipeline stage holds",
@@ -76,7 +78,10 @@ OVERRIDES: dict[str, str] = {
 }
 """Help text of every override, in the order flags and docs show them."""
 
-OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {"family": ("mma_sync", "wgmma")}
+OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {
+    "family": ("mma_sync", "wgmma", "simt"),
+    "tensor_cores": ("on", "off"),
+}
 """The words that an override takes, where it takes no number."""
 
 

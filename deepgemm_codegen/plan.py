@@ -2,9 +2,9 @@
 
 A `Program` is an ordered tuple of `KernelPlan`s and the workspace through which they pass on what
 they computed. A `KernelPlan` has a common head, exactly one body (how a tile is computed:
-`MmaSync`, `Wgmma` or `Bandwidth`, or, of partial sums, `Reduce`) and exactly one schedule (which
-block computes which tile: `Grid` or `Persistent`). Everything a template prints is a field or a
-property here.
+`MmaSync`, `Wgmma`, `Bandwidth` or `Simt`, or, of partial sums, `Reduce`) and exactly one schedule
+(which block computes which tile: `Grid` or `Persistent`). Everything a template prints is a field
+or a property here.
 
 Roles after canonicalisation: a spec with a transposed D is planned as D^T = B^T * A^T, so a plan's
 D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA``, the argument
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import FRAGMENT_K, MmaSync, Reduce, Wgmma
+from deepgemm_codegen.bodies import MmaSync, Reduce, Simt, Wgmma
 from deepgemm_codegen.expressions import (
     Expression,
     FloorDiv,
@@ -27,6 +27,7 @@ from deepgemm_codegen.expressions import (
     ceildiv,
     times,
 )
+from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.signature import (
     Parameter,
     kernel_parameters,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.tiles import Extent, Output
 
 __all__ = [
-    "FRAGMENT_K",
     "Bandwidth",
     "Decision",
     "Grid",
@@ -54,6 +54,7 @@ __all__ = [
     "Persistent",
     "Program",
     "Reduce",
+    "Simt",
     "Wgmma",
     "as_program",
 ]
@@ -147,7 +148,7 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma | Bandwidth | Reduce
+    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...] = ()
     dependent: bool = False
@@ -203,6 +204,21 @@ class KernelPlan:
         )
 
     @property
+    def sum_type(self) -> str:
+        """C type of the sums."""
+        return "int" if self.spec.dtype_acc.integer else "float"
+
+    @property
+    def value_type(self) -> str:
+        """C type of what the epilogue makes of a sum before it is D's."""
+        return "int" if integer_sums(self.output.dtype) else "float"
+
+    @property
+    def value_template(self) -> str:
+        """Path below ``templates/`` of the way from a sum to D's value."""
+        return f"parts/value_{self.value_type}.cu.j2"
+
+    @property
     def extents(self) -> tuple[Extent, ...]:
         """m, n and k."""
         return (self.m, self.n, self.k)
@@ -221,7 +237,7 @@ class KernelPlan:
     @property
     def blocks(self) -> Expression:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
-        if isinstance(self.body, (Bandwidth, Reduce)):
+        if isinstance(self.body, (Bandwidth, Reduce, Simt)):
             return self.tiles
         if isinstance(self.body, MmaSync):
             return times(self.tiles, Number(self.k.split))

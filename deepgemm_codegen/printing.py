@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import Reduce, Wgmma
+from deepgemm_codegen.bodies import MmaSync, Reduce, Simt, Wgmma
 from deepgemm_codegen.epilogue_text import (
     Float8Text,
     StepText,
@@ -26,10 +26,11 @@ from deepgemm_codegen.expressions import Number, in_c
 from deepgemm_codegen.plan import Persistent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.simt import SimtOperand
     from deepgemm_codegen.tiles import Extent, Operand
 
 _MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
@@ -42,7 +43,7 @@ _RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 
 _CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
 """cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
 
-__all__ = ["Text", "text_of"]
+__all__ = ["SumText", "Text", "text_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,14 @@ class MapText:
 
 
 @dataclass(frozen=True, slots=True)
+class SumText:
+    """How PTX names the sums' type, and how an asm statement constrains them."""
+
+    ptx: str
+    constraint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """Everything textual about one kernel; see `text_of`."""
 
@@ -69,6 +78,8 @@ class Text:
     dynamic_extents: tuple[Extent, ...]
     batch_strides: tuple[tuple[str, str], ...]
     primitives: tuple[tuple[str, int], ...]
+    mma: str
+    sums: SumText
     steps: tuple[StepText, ...]
     step_kinds: tuple[StepText, ...]
     matrix_types: tuple[str, ...]
@@ -93,7 +104,7 @@ class Text:
     inside: str
 
 
-def _copy_primitives(operands: tuple[Operand, ...]) -> list[tuple[str, int]]:
+def _copy_primitives(operands: Sequence[Operand | SimtOperand]) -> list[tuple[str, int]]:
     found = [
         ("cp_async_partial" if operand.tail else "cp_async", operand.vector_bytes)
         for operand in operands
@@ -126,12 +137,20 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     elif isinstance(body, Bandwidth):
         names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]
         leaving = "lane_slab"
+    elif isinstance(body, Simt):
+        names = [*_copy_primitives(body.operands), ("load_quad", 0)]
+        narrow = [o.dtype.name for o in body.operands if o.dtype.name != "fp32"]
+        names.extend((f"{name}_to_float", 0) for name in dict.fromkeys(narrow))
+        leaving = ""
     else:
         names = [("tile_offset", 0), *_copy_primitives(body.operands)]
         names.append(("ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans", 0))
         trans = "" if body.b.k_major else "_trans"
-        names.append((f"ldmatrix_x{4 if body.b_pairs else 2}{trans}", 0))
-        names.append((f"mma_m16n8k{body.mma_k}", 0))
+        quads = body.b_pairs or body.b.bytewise
+        names.append((f"ldmatrix_x{4 if quads else 2}{trans}", 0))
+        if body.a.bytewise or body.b.bytewise:
+            names.append(("permute_bytes", 0))
+        names.append((_mma(plan), 0))
         leaving = "slab"
     names.extend((name, 0) for name in output_primitives(plan, leaving))
     names.extend((name, 0) for name in _launch_primitives(plan))
@@ -142,6 +161,14 @@ def _launch_primitives(plan: KernelPlan) -> list[str]:
     """The wrappers by which a kernel overlaps with its neighbours in the stream."""
     wanted = {"launch_dependents": plan.followed, "wait_for_kernel_before": plan.dependent}
     return [name for name, needed in wanted.items() if needed]
+
+
+def _mma(plan: KernelPlan) -> str:
+    """The wrapper of the instruction that multiplies fragments; empty where none does."""
+    if not isinstance(plan.body, MmaSync):
+        return ""
+    rows = 8 if plan.body.halves_rows else 16
+    return f"mma_m{rows}n8k{plan.body.mma_k}"
 
 
 def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]:
@@ -286,6 +313,8 @@ def text_of(plan: KernelPlan) -> Text:
         batch_strides=_batch_strides(plan) if plan.batch > 1 else (),
         primitives=_primitives(plan),
         steps=steps,
+        mma=_mma(plan),
+        sums=SumText("s32", "r") if plan.sum_type == "int" else SumText("f32", "f"),
         step_kinds=tuple(first_of_kind.values()),
         matrix_types=types_of_matrices(plan, written=False),
         stored_types=types_of_matrices(plan, written=True),

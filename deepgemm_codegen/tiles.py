@@ -23,7 +23,7 @@ PARTIALS = "partials"
 """The workspace's region of partial sums: of each product and each part of k a matrix of fp32 as
 large as D, row-major, its rows on 16 bytes."""
 
-_VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32"}
+_VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32", 2: "ushort1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,14 @@ class MatrixOperand:
         return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
 
     @property
+    def bytewise(self) -> bool:
+        """Whether fragments want k of a byte each from an operand with m or n contiguous.
+
+        ldmatrix transposes pairs of bytes only, so the kernel turns them round in registers.
+        """
+        return not self.k_major and self.dtype.bytes == 1
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of one row of the tile."""
         return self.columns.tile * self.dtype.bytes
@@ -171,7 +179,23 @@ class Operand(MatrixOperand):
     @property
     def vector_type(self) -> str:
         """C type of one copied vector."""
-        return _VECTOR_TYPES.get(self.vector_bytes, self.dtype.name)
+        if self.vector_bytes == self.dtype.bytes:
+            return self.dtype.name
+        return _VECTOR_TYPES[self.vector_bytes]
+
+    @property
+    def column_symbol(self) -> str:
+        """C expression of where this thread's vector of a panel starts in the row, in elements."""
+        start = f"{self.name}_byte + panel * {self.role}_SWIZZLE"
+        return start if self.dtype.bytes == 1 else f"({start}) / {self.dtype.bytes}"
+
+    @property
+    def bytes_left(self) -> str:
+        """C expression of the bytes that a vector takes of ``left`` elements."""
+        if self.dtype.bytes == 1:
+            return f"min(max(left, 0), static_cast<int>({self.role}_VECTOR))"
+        size = self.dtype.bytes
+        return f"min(max(left, 0), {self.role}_VECTOR / {size}) * {size}"
 
     @property
     def panels(self) -> int:

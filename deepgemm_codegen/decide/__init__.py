@@ -24,6 +24,7 @@ from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.refuse import check_types, refuse
+from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import Program
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["BandwidthChoice", "MmaSyncChoice", "WgmmaChoice", "decide"]
+__all__ = ["BandwidthChoice", "MmaSyncChoice", "SimtChoice", "WgmmaChoice", "decide"]
 
 
 def decide(spec: GemmSpec, arch: Arch) -> Program:
@@ -47,4 +48,4 @@ def decide(spec: GemmSpec, arch: Arch) -> Program:
     winner = considered.winner
     if winner is None:
         raise refuse(setting, considered)
-    return winner.choice.program(spec, arch, winner.decisions(considered.reason(arch)))
+    return winner.choice.program(spec, arch, winner.decisions(considered.reason(spec, arch)))

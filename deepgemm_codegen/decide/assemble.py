@@ -18,6 +18,7 @@ from deepgemm_codegen.plan import (
     MmaSync,
     Persistent,
     Program,
+    Simt,
     Wgmma,
 )
 from deepgemm_codegen.tiles import Extent, Output
@@ -63,7 +64,7 @@ def program_of(
     arch: Arch,
     target: str,
     extents: tuple[Extent, Extent, Extent],
-    body: MmaSync | Wgmma | Bandwidth,
+    body: MmaSync | Wgmma | Bandwidth | Simt,
     schedule: Grid | Persistent,
     vector: int,
     slab_n: int,

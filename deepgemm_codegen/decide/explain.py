@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.decide.families import FAMILIES, Considered, consider
+from deepgemm_codegen.decide.families import Considered, consider
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
 from deepgemm_codegen.decide.misses import Rejection
 from deepgemm_codegen.decide.refuse import check_types, refuse
@@ -82,7 +82,7 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
     winner = considered.winner
     if winner is None:
         raise refuse(setting, considered)
-    family, *others = winner.decisions(considered.reason(arch))
+    family, *others = winner.decisions(considered.reason(spec, arch))
     return Explanation(
         spec=str(spec),
         target=f"{arch.name}{'a' if arch.wgmma else ''}, {arch.gpu.name}, {arch.gpu.sms} SMs",
@@ -100,7 +100,7 @@ def _family_rivals(setting: Setting, considered: Considered, winner: Answer) -> 
     """What the other families would take, or why they were not asked."""
     arch = setting.arch
     told = []
-    for family in FAMILIES:
+    for family in considered.families:
         if family is considered.family or (family.name == "wgmma" and not arch.wgmma):
             continue
         obstacle = considered.obstacles.get(family.name)

@@ -1,8 +1,9 @@
 """Question: which family of kernels serves?
 
-mma.sync runs everywhere and serves every spec. wgmma is Hopper's own (sm_90a): faster, and bound
-to operands that TMA can serve. Of those that can serve, the one that is predicted to take least
-is taken.
+mma.sync runs everywhere and serves every layout. wgmma is Hopper's own (sm_90a): faster, and bound
+to operands that TMA can serve. fp32 is multiplied on the CUDA cores, and what else the user wants
+kept off the tensor cores. Of those that can serve, the one that is predicted to take least is
+taken.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.menus import why_illegal
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
+from deepgemm_codegen.decide.simt.family import SIMT
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.errors import InputError
 
@@ -20,13 +22,23 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.family import Answer, Family, Setting
-    from deepgemm_codegen.overrides import Overrides
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["AS_GIVEN", "FAMILIES", "Considered", "consider", "obstacle_of"]
 
-FAMILIES: tuple[Family, ...] = (WGMMA, MMA_SYNC)
+FAMILIES: tuple[Family, ...] = (SIMT, WGMMA, MMA_SYNC)
 """Every family, the narrow ones first: a later one need only be searched below their cost."""
+
+
+def competing(spec: GemmSpec) -> tuple[Family, ...]:
+    """The families that are asked about a spec, in that order.
+
+    Without tensor cores 16-bit operands are multiplied on request only: it is never faster.
+    """
+    given = spec.overrides
+    wanted = spec.dtype_a.bytes != 2 or given.tensor_cores == "off" or given.family == "simt"
+    return FAMILIES if wanted else tuple(f for f in FAMILIES if f.tensor_cores)
+
 
 AS_GIVEN = "as given"
 """Why a family that the user did not name was not asked."""
@@ -36,6 +48,7 @@ class Considered(NamedTuple):
     """What came of asking for the family.
 
     Attributes:
+        families: those that compete for the spec.
         obstacles: why a family was not asked, by name.
         beaten: clocks of the families that were asked and lost; infinite for one that was left
             as soon as it could not win, or has no kernel at all.
@@ -43,6 +56,7 @@ class Considered(NamedTuple):
         winner: its answer.
     """
 
+    families: tuple[Family, ...]
     obstacles: dict[str, str]
     beaten: dict[str, float]
     family: Family | None
@@ -51,31 +65,43 @@ class Considered(NamedTuple):
     @property
     def asked(self) -> list[Family]:
         """The families that no obstacle kept out."""
-        return [family for family in FAMILIES if family.name not in self.obstacles]
+        return [family for family in self.families if family.name not in self.obstacles]
 
-    def reason(self, arch: Arch) -> str:
+    def reason(self, spec: GemmSpec, arch: Arch) -> str:
         """Why the winner, in one line."""
         if self.family is None or self.winner is None:
             return ""
-        if self.family.name == "mma_sync" and not arch.wgmma and not self.beaten:
-            opens = "; sm_90a opens wgmma" if arch.number == 90 else ""
-            return f"{arch.name} multiplies through mma.sync{opens}"
+        alone = _alone(self.family, spec, arch)
+        if alone and not self.beaten:
+            return alone
         mhz = arch.gpu.clock_mhz
-        place = FAMILIES.index(self.family)
-        lost = [f for f in FAMILIES if f.name in self.beaten]
+        families = self.families
+        place = families.index(self.family)
+        lost = [f for f in families if f.name in self.beaten]
         costed = [f for f in lost if self.beaten[f.name] < inf]
         # One that was asked after the winner was left where it could not win any more.
-        left = [f for f in lost if f not in costed and FAMILIES.index(f) > place]
+        left = [f for f in lost if f not in costed and families.index(f) > place]
         if costed or left:
             words = [f"{f.shown} would take {self.beaten[f.name] / mhz:.1f}" for f in costed]
             words += [f"{f.shown} would take longer" for f in left]
             return f"{self.winner.clocks / mhz:.1f} us predicted; {', '.join(words)}"
-        for other in reversed(FAMILIES[:place]):
+        for other in reversed(families[:place]):
             if other in lost:
                 return f"no {other.shown} kernel has the values that are given"
             obstacle = self.obstacles[other.name]
             return obstacle if obstacle == AS_GIVEN else f"no {other.shown}: {obstacle}"
         return next(iter(self.obstacles.values()), "")
+
+
+def _alone(family: Family, spec: GemmSpec, arch: Arch) -> str:
+    """Why a family won where it is the only one to ask; empty where others might have been."""
+    if not family.tensor_cores:
+        given = spec.overrides.tensor_cores == "off" or spec.overrides.family is not None
+        return AS_GIVEN if given else f"{spec.dtype_a} is multiplied on the CUDA cores"
+    if family.name == "mma_sync" and not arch.wgmma:
+        opens = "; sm_90a opens wgmma" if arch.number == 90 else ""
+        return f"{arch.name} multiplies through mma.sync{opens}"
+    return ""
 
 
 def consider(setting: Setting) -> Considered:
@@ -91,12 +117,14 @@ def consider(setting: Setting) -> Considered:
     illegal = ""
     chosen: Family | None = None
     winner: Answer | None = None
-    for family in FAMILIES:
+    families = competing(spec)
+    able = [family for family in families if not family.obstacle(spec, arch)]
+    for family in families:
         obstacle = obstacle_of(family, spec, arch)
         if given and not obstacle:
             obstacle = _illegal(family, given)
             if obstacle:
-                where = "" if family is FAMILIES[-1] else f" with family = {family.name}"
+                where = "" if family is able[-1] else f" with family = {family.name}"
                 illegal = obstacle.replace(":", f"{where}:", 1)
         if obstacle:
             obstacles[family.name] = obstacle
@@ -108,9 +136,9 @@ def consider(setting: Setting) -> Considered:
         if chosen is not None and winner is not None:
             beaten[chosen.name] = winner.clocks
         chosen, winner = family, answer
-    if illegal and len(obstacles) == len(FAMILIES):
+    if illegal and len(obstacles) == len(families):
         raise InputError(illegal)
-    return Considered(obstacles, beaten, chosen, winner)
+    return Considered(families, obstacles, beaten, chosen, winner)
 
 
 def _illegal(family: Family, given: Mapping[str, int]) -> str:
@@ -123,16 +151,26 @@ def _illegal(family: Family, given: Mapping[str, int]) -> str:
 
 def obstacle_of(family: Family, spec: GemmSpec, arch: Arch) -> str:
     """Why a family is not asked about a spec: the user's overrides or its own limits."""
-    return foreign_override(family, spec.overrides) or family.obstacle(spec, arch)
+    return foreign_override(family, spec, arch) or family.obstacle(spec, arch)
 
 
-def foreign_override(family: Family, overrides: Overrides) -> str:
+def owners(name: str, spec: GemmSpec, arch: Arch) -> list[str]:
+    """The families, as prose names them, that have an override: those that can serve the spec."""
+    having = [family for family in competing(spec) if name in family.legal]
+    able = [family.shown for family in having if not family.obstacle(spec, arch)]
+    return able or [family.shown for family in FAMILIES if name in family.legal]
+
+
+def foreign_override(family: Family, spec: GemmSpec, arch: Arch) -> str:
     """Which override keeps a family out; empty when none does."""
+    overrides = spec.overrides
     if overrides.family is not None and overrides.family != family.name:
         return AS_GIVEN
+    if overrides.tensor_cores == "off" and family.tensor_cores:
+        return "tensor_cores = off"
     for name, value in overrides.numbers().items():
         if name not in family.legal:
-            others = [other.shown for other in FAMILIES if name in other.legal]
+            others = owners(name, spec, arch)
             having = "has" if len(others) == 1 else "have"
             return f"{name} = {value} is given, which only {' and '.join(others)} {having}"
     return ""

@@ -110,6 +110,7 @@ class Family:
         legal: every number that an override may ask for, by its name.
         best: its cheapest candidate under the spec's overrides, or None.
         refuse: the error for a spec that it could serve, were it not for overrides or limits.
+        tensor_cores: whether its kernels multiply on them.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Family:
     legal: Mapping[str, range]
     best: Search
     refuse: Callable[[Setting], InputError]
+    tensor_cores: bool = True
 
 
 def best_other(

@@ -97,9 +97,7 @@ def travel_of(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     whole = gcd(width, length)
     if whole < width:
         reason = f"row length of {columns} elements"
-    if not arch.cp_async:
-        return Travel((whole, "registers", reason))
-    return Travel((dtype.bytes, "registers", reason))
+    return Travel((whole, "registers", reason))
 
 
 def place_operand(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.operands import matrices_like_d, output_vector, travel_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Problem(NamedTuple):
         dynamic_n: the same of n.
         dynamic_k: the same of k.
         element_bytes: of A and B.
+        sums: name of the type that products are summed in.
         a, b: how each operand's bytes travel.
         a_k_major, b_k_major: whether k is contiguous in memory.
         vector: elements of D that a lane stores at a time.
@@ -43,6 +45,7 @@ class Problem(NamedTuple):
     dynamic_n: bool
     dynamic_k: bool
     element_bytes: int
+    sums: str
     a: Travel
     b: Travel
     a_k_major: bool
@@ -51,6 +54,16 @@ class Problem(NamedTuple):
     d_bytes: int
     c_bytes: int
     staged: bool
+
+    @property
+    def fragment_k(self) -> int:
+        """Elements of k that one set of mma.sync's fragments covers."""
+        return FRAGMENT_BYTES // self.element_bytes
+
+    @property
+    def columns_apart(self) -> int:
+        """Columns that a warp tile is a multiple of: one fragment of B, or two (`bytewise`)."""
+        return 16 if self.element_bytes == 1 and not self.b_k_major else 8
 
 
 def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
@@ -69,6 +82,7 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         dynamic_n=n.dynamic,
         dynamic_k=spec.k.dynamic,
         element_bytes=spec.dtype_a.bytes,
+        sums=spec.dtype_acc.name,
         a=a,
         b=b,
         a_k_major=a_k_major,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
-from deepgemm_codegen.decide.families import FAMILIES, foreign_override
+from deepgemm_codegen.decide.families import foreign_override, owners
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,9 +27,8 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
     for dtype in (spec.dtype_a.name, spec.dtype_b.name):
         if dtype not in arch.dtypes:
             raise InputError(
-                f"dtype = {dtype}: {arch.name} has no mma for it, only for"
-                f" {', '.join(arch.dtypes)}; give dtype {arch.dtypes[0]}, or arch"
-                f" {_targets_with(dtype)}"
+                f"dtype = {dtype}: {arch.name}{arch.suffix} multiplies no {dtype}, only"
+                f" {', '.join(arch.dtypes)}; give one of them, or arch {_targets_with(dtype)}"
             )
     if spec.launch == "dependent" and arch.number < DEPENDENT_FROM:
         raise InputError(
@@ -62,34 +61,40 @@ def _refuse_families(setting: Setting, considered: Considered) -> InputError:
     """The error where no family was asked: none serves the spec, or overrides leave none."""
     spec, arch = setting.spec, setting.arch
     overrides = spec.overrides
-    own = {family.shown: family.obstacle(spec, arch) for family in FAMILIES}
+    families = considered.families
+    own = {family.shown: family.obstacle(spec, arch) for family in families}
     if all(own.values()):
         why = "; ".join(f"{shown}: {obstacle}" for shown, obstacle in own.items())
         return InputError(f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}")
-    for family in FAMILIES:
+    for family in families:
         if family.name != overrides.family:
             continue
         for name, value in overrides.numbers().items():
             if name not in family.legal:
-                owners = [other.shown for other in FAMILIES if name in other.legal]
+                having = owners(name, spec, arch)
                 return InputError(
-                    f"{name} = {value} with family = {family.name}: only {' and '.join(owners)}"
-                    f" {'has' if len(owners) == 1 else 'have'} it; leave out one of these overrides"
+                    f"{name} = {value} with family = {family.name}: only {' and '.join(having)}"
+                    f" {'has' if len(having) == 1 else 'have'} it; leave out one of these overrides"
                 )
-        remedy = "the nearest legal family is mma_sync"
+        able = next(f.name for f in reversed(families) if not f.obstacle(spec, arch))
+        remedy = f"the nearest legal family is {able}"
         if family.name == "wgmma" and not arch.wgmma:
-            remedy = "give arch sm_90a, or family mma_sync"
+            remedy = f"give arch sm_90a, or family {able}"
         obstacle = considered.obstacles[family.name]
         return InputError(f"family = {family.name}: {obstacle}; {remedy}")
-    for family in FAMILIES:
-        if not foreign_override(family, overrides):
+    for family in families:
+        if not foreign_override(family, spec, arch):
+            obstacle = considered.obstacles[family.name]
+            if not overrides.numbers():
+                words = " and ".join(f"{name} = {value}" for name, value in overrides.items())
+                return InputError(f"{words}: only {family.shown} would do, but {obstacle}")
             rarest = min(
                 overrides.numbers().items(),
-                key=lambda item: sum(item[0] in other.legal for other in FAMILIES),
+                key=lambda item: sum(item[0] in other.legal for other in families),
             )
             return InputError(
                 f"{rarest[0]} = {rarest[1]}: only {family.shown} has it, but"
-                f" {considered.obstacles[family.name]}; leave {rarest[0]} out"
+                f" {obstacle}; leave {rarest[0]} out"
             )
     names = " and ".join(f"{name} = {value}" for name, value in overrides.items())
     return InputError(f"{names}: no kernel family has them all; leave out one of these overrides")

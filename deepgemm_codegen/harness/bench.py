@@ -21,7 +21,7 @@ from deepgemm_codegen.harness.bench_stats import (
 )
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.plan import Bandwidth, MmaSync, Wgmma
+from deepgemm_codegen.plan import Bandwidth, MmaSync, Simt, Wgmma
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,15 +98,16 @@ def target_for(target: str, here: str) -> str:
 
 
 def unit_of(plan: KernelPlan) -> Unit:
-    """The matrix instruction that a plan uses, whose ceiling it stands under."""
-    return "wgmma" if isinstance(plan.body, Wgmma) else "mma.sync"
+    """The instruction that a plan multiplies with, whose ceiling it stands under."""
+    units: dict[type, Unit] = {Wgmma: "wgmma", Simt: "fp32 FMA"}
+    return units.get(type(plan.body), "mma.sync")
 
 
 def _choice(plan: KernelPlan) -> str:
     """Tile, stages, warps or consumers, clusters: enough to tell plans apart in a table."""
     body = plan.body
     words = [f"{plan.m.tile}x{plan.n.tile}x{plan.k.tile}"]
-    if isinstance(body, MmaSync):
+    if isinstance(body, MmaSync | Simt):
         words += [f"{body.stages}st", f"{body.warps_m}x{body.warps_n}w"]
     elif isinstance(body, Bandwidth):
         words += [f"{body.stages}st", f"{body.warps_long}x{body.warps_k}w"]

@@ -206,6 +206,7 @@ def datasheet(arch: str, gpu: str, sms: int) -> Ceilings:
     chosen = named[0] if named else facts.gpu
     clock = sms * chosen.clock_mhz * 1e6 / 1e12
     rates: dict[Unit, float] = {"mma.sync": facts.mma_rate("fp16") * clock}
+    rates["fp32 FMA"] = 2 * facts.fma_per_clock * clock
     if facts.number == 90:
         rates["wgmma"] = WGMMA_FLOP_PER_CLOCK * clock
     return Ceilings(float(chosen.memory_gbs), rates)

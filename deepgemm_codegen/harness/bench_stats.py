@@ -46,7 +46,7 @@ WARM_SECONDS = 0.3
 GRAPH_US = 400.0
 """What a graph lasts at least, so that the gap before its first launch does not count."""
 
-Unit = Literal["mma.sync", "wgmma"]
+Unit = Literal["mma.sync", "wgmma", "fp32 FMA"]
 
 
 @dataclass(frozen=True, slots=True)

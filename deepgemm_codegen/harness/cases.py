@@ -22,6 +22,7 @@ from deepgemm_codegen.harness.inputs import (
 )
 from deepgemm_codegen.harness.problem import Problem, bind
 from deepgemm_codegen.plan import Reduce, as_program
+from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Case", "cases_of", "inputs_for"]
 
 NAN = float("nan")
+
+WIDE = 1 << 20
+"""Largest whole number of an operand whose type holds more: fp32 inputs tell these apart."""
 
 NAN_WORK = 1 << 26
 """Multiply-adds of a tile up to which a NaN is sent through it; its way does not depend on k."""
@@ -66,7 +70,8 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
     Args:
         problem: gives the operands and k.
         name: the set's name.
-        kind: ``integers`` (every partial sum exact) or ``normal``.
+        kind: ``integers`` (every partial sum exact) or ``normal``. Operands of an integer type are
+            whole numbers in both, drawn from all of it where that leaves the result exact.
         seed: the same seed gives the same values.
     """
     values: dict[str, Values] = {}
@@ -77,6 +82,8 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
         for index, step in enumerate(spec.epilogue)
         for operand in step.operands
     }
+    # int32 sums are exact whatever the operands; only becoming fp32 rounds large ones.
+    small = kind != "normal" and not integer_sums(problem.spec.dtype_d)
     for index, matrix in enumerate(problem.matrices):
         if matrix.name in problem.outputs:
             continue
@@ -85,6 +92,7 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
         if matrix.name in read:
             step, operand = read[matrix.name]
             what = step.definition.operand(operand.name).values
+        most = limit if matrix.name in "ab" else 8
         if what == "factors":
             values[matrix.name] = Factors(own)
         elif what == "quanta":
@@ -93,10 +101,12 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
         elif what == "zeros":
             middle = _middle(spec.dtype_d)
             values[matrix.name] = Integers(own, middle - 9, middle + 20)
+        elif matrix.dtype.integer:
+            values[matrix.name] = _integers(matrix.dtype, own, most if small else WIDE)
         elif kind == "normal":
             values[matrix.name] = Normal(own)
         else:
-            values[matrix.name] = SmallIntegers(own, limit if matrix.name in "ab" else 8)
+            values[matrix.name] = SmallIntegers(own, most)
     return Inputs(name, values)
 
 
@@ -118,6 +128,11 @@ def _middle(dtype: DType) -> int:
     return int(dtype.largest + dtype.least + 1) // 2
 
 
+def _integers(dtype: DType, seed: int, most: int) -> Values:
+    """Whole numbers of a type, as large as it holds but no larger than `most`."""
+    return Integers(seed, max(-most, int(dtype.least)), min(most, int(dtype.largest)))
+
+
 def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
     """An input set with other values for some operands; None passes a null pointer."""
     values = dict(inputs.values)
@@ -129,6 +144,13 @@ def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
     return Inputs(inputs.name, values)
 
 
+def _legal(spec: GemmSpec, alpha: float, beta: float) -> tuple[float, float]:
+    """The nearest alpha and beta that the kernel's sums allow: 0 or 1 where D is the sums."""
+    if integer_sums(spec.dtype_d):
+        return float(alpha != 0.0), float(beta != 0.0)
+    return alpha, beta
+
+
 @dataclass(frozen=True, slots=True)
 class _Sizes:
     m: int | None = None
@@ -137,6 +159,7 @@ class _Sizes:
     padding: int = 0
 
     def bind(self, program: Program, alpha: float, beta: float, kind: str = "integers") -> Problem:
+        alpha, beta = _legal(program.spec, alpha, beta)
         return bind(
             program,
             m=self.m,
@@ -205,7 +228,8 @@ def _full_size(program: Program, seed: int) -> list[Case]:
         )
     unread = _with(integers, a=None, b=None, c=None)
     found.append(Case("hostile", sizes.bind(program, 0.0, 0.0), unread, exact=True, share=0.25))
-    if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
+    nan = not plan.spec.dtype_a.integer
+    if nan and 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
         row = plain.m - 1
         poisoned = _with(integers, a=OneNan(integers.values["a"], row), c=Constant(NAN))
         found.append(Case("hostile", plain, poisoned, exact=True, share=0.0))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deepgemm_codegen.emulator.tensorcore import arithmetic
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 from deepgemm_codegen.harness.summation import chains_of
+from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,6 +147,8 @@ class Oracle:
         if self.problem.k == 0:
             return Expected.around(zeros, zeros)
         a, b = self.slices(region)
+        if self.problem.spec.dtype_acc.integer:
+            return self._integer_products(self.prefix_sums(a, b, None, self.xp).value)
         if self.model is None:
             return self.prefix_sums(a, b, None, self.xp)
         chains = chains_of(self.problem.plan, self.problem.k)
@@ -177,6 +180,14 @@ class Oracle:
         }
         return self.expected(region, product, arguments.get(name))
 
+    def _integer_products(self, sums: Any) -> Expected:
+        """What the epilogue gets of sums of whole numbers, which wrap beyond 32 bits."""
+        wrapped, xp = _wrap(sums, self.xp), self.xp
+        error = xp.zeros(sums.shape)
+        if not integer_sums(self.problem.spec.dtype_d):  # they become fp32
+            error = xp.where(xp.abs(wrapped) > 2.0**24, ROUND * xp.abs(wrapped), error)
+        return Expected.around(wrapped, error)
+
     @quiet()
     def expected(
         self, region: Region, product: Expected | None = None, steps: int | None = None
@@ -199,6 +210,8 @@ class Oracle:
         if problem.beta != 0.0:
             value = problem.beta * self.operand("c", *region.indices(xp)) + value
             error = error + relative * xp.abs(value)
+        if integer_sums(problem.spec.dtype_d):
+            return Expected.around(_wrap(value, xp), xp.zeros(region.shape))
         found = Expected.around(value, error)
         for index, step in enumerate(problem.spec.epilogue[:steps]):
             if index not in self.skipped:
@@ -251,6 +264,11 @@ def _added(sums: list[Expected], xp: Any) -> Expected:
     additions = len(sums) - 1
     growth = math.exp(additions * ROUND)
     return Expected.around(total, growth * (error + additions * ROUND * (size + error)))
+
+
+def _wrap(whole: Any, xp: Any) -> Any:
+    """Whole numbers modulo 2^32, from -2^31 on."""
+    return xp.mod(whole + 2.0**31, 2.0**32) - 2.0**31
 
 
 def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.dtypes import FP16, parse_dtype
 from deepgemm_codegen.epilogue import STEPS, parse_epilogue, read_option, step_kind
 from deepgemm_codegen.errors import InputError, nearest
-from deepgemm_codegen.specfile.fields import STEP_NAMES, kind_of
+from deepgemm_codegen.specfile.fields import CHOICES, STEP_NAMES, kind_of
 from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _word(name: str, node: Node, wanted: str) -> str:
     if flavour == "null" or not node.text.strip():
         leave = "" if name in ("m", "n", "k") else ", or leave the key out"
         raise _RefusedError(node.mark, f"{name} has no value; {wanted}{leave}")
-    if flavour == "boolean":
+    if flavour == "boolean" and node.text not in CHOICES.get(name, ()):  # tensor_cores: off
         remedy = f"quote it: '{node.text}'" if kind_of(name) == "text" else wanted
         raise _RefusedError(
             node.mark, f"{name} = {node.text}: {node.text} is a boolean in YAML; {remedy}"

@@ -57,10 +57,10 @@ BAD_VALUES = [
         ),
     ),
     (
-        ("--dtype=fp32",),
+        ("--dtype=int32",),
         (
-            "dtype_a = fp32: no kernel family multiplies fp32 operands; give one of fp16, bf16,"
-            " e4m3, e5m2, int8, uint8"
+            "dtype_a = int32: no kernel family multiplies int32 operands; give one of fp16, bf16,"
+            " fp32, e4m3, e5m2, int8, uint8"
         ),
     ),
     (

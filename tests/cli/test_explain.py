@@ -65,7 +65,7 @@ def test_origins(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (("--tile-m=48", "--warps-m=2"), "error: warps_m = 2 with tile_m = 48: "),
         (("--stages=99",), "error: stages = 99: "),
         (("--tile-m=1000000",), "error: tile_m = 1000000: "),
-        (("--arch=sm_75", "--dtype=bf16"), "error: dtype = bf16: sm_75 has no mma for it, only "),
+        (("--arch=sm_75", "--dtype=bf16"), "error: dtype = bf16: sm_75 multiplies no bf16, only "),
     ],
 )
 def test_what_nothing_serves_is_refused(cli: Cli, words: tuple[str, ...], start: str) -> None:

@@ -66,7 +66,7 @@ def test_every_architecture_is_complete(arch: str) -> None:
     assert 48 * 1024 <= facts.shared_per_block <= facts.shared_per_sm
     assert facts.shared_per_block + facts.shared_reserved <= facts.shared_per_sm
     assert facts.cp_async == (facts.number >= 80)
-    assert facts.mma_k == (16 if facts.number >= 80 else 8)
+    assert facts.mma_bytes == (32 if facts.number >= 80 else 16)
     assert set(facts.dtypes) <= set(DTYPES)
 
 

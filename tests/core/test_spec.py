@@ -84,10 +84,10 @@ def test_dense_leading_dimensions(
             ),
         ),
         (
-            {"dtype": "fp32"},
+            {"dtype": "int32"},
             (
-                "dtype_a = fp32: no kernel family multiplies fp32 operands; give one of fp16, bf16,"
-                " e4m3, e5m2, int8, uint8"
+                "dtype_a = int32: no kernel family multiplies int32 operands; give one of fp16,"
+                " bf16, fp32, e4m3, e5m2, int8, uint8"
             ),
         ),
         ({"dtype": "fp8"}, "dtype 'fp8' is more than one type; give e4m3 or e5m2"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.dtypes import parse_dtype
 from deepgemm_codegen.plan import MmaSync, Wgmma
 from deepgemm_codegen.spec import GemmSpec
 
@@ -18,7 +19,7 @@ SIZES = (1, 2, 7, 8, 15, 16, 17, 40, 48, 63, 64, 77, 80, 100, 128, 255, 320, 384
 
 
 def random_spec(rng: random.Random) -> GemmSpec:
-    """One valid spec that its architecture serves."""
+    """One valid spec that its architecture serves through mma.sync."""
     arch = load_arch(rng.choice(known_architectures()))
     fields = {name: str(rng.choice(SIZES)) for name in ("m", "n", "k")}
     for name in ("m", "n", "k"):
@@ -30,13 +31,13 @@ def random_spec(rng: random.Random) -> GemmSpec:
         fields["k"] = "0"
     if rng.random() < 0.2:
         fields["batch"] = str(rng.choice((2, 3, 8, 192)))
-    fields["dtype"] = rng.choice([name for name in arch.dtypes if name in ("fp16", "bf16")])
+    fields["dtype"] = rng.choice([t for t in arch.dtypes if t not in ("e4m3", "e5m2", "fp32")])
     fields["layout"] = rng.choice(("nn", "nt", "tn", "tt"))
     fields["layout_d"] = rng.choice(("n", "n", "t"))
-    if rng.random() < 0.3:
-        fields["dtype_c"] = fields["dtype"]
     if rng.random() < 0.2:
         fields["dtype_d"] = "fp32"
+    if rng.random() < 0.3:
+        fields["dtype_c"] = fields.get("dtype_d", parse_dtype(fields["dtype"]).result)
     for name in ("align_a", "align_b"):
         if rng.random() < 0.3:
             fields[name] = str(rng.choice((2, 4, 8)))

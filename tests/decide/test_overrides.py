@@ -129,21 +129,21 @@ REFUSALS = {
     ),
     # R15
     "arch=sm_75 dtype=bf16": (
-        "dtype = bf16: sm_75 has no mma for it, only for fp16, int8, uint8; give dtype fp16, or"
+        "dtype = bf16: sm_75 multiplies no bf16, only fp16, int8, uint8, fp32; give one of them, or"
         " arch sm_80 or later"
     ),
     "arch=sm_80 dtype=e4m3": (
-        "dtype = e4m3: sm_80 has no mma for it, only for fp16, bf16, int8, uint8; give dtype fp16,"
-        " or arch sm_89 or sm_90a or sm_120"
+        "dtype = e4m3: sm_80 multiplies no e4m3, only fp16, bf16, int8, uint8, fp32; give one of"
+        " them, or arch sm_89 or sm_90a or sm_120"
     ),
     # ptxas would unpack fp8 to fp16 on sm_90 and sm_100
     "arch=sm_90 dtype=e4m3": (
-        "dtype = e4m3: sm_90 has no mma for it, only for fp16, bf16, int8, uint8; give dtype fp16,"
-        " or arch sm_89 or sm_90a or sm_120"
+        "dtype = e4m3: sm_90 multiplies no e4m3, only fp16, bf16, int8, uint8, fp32; give one of"
+        " them, or arch sm_89 or sm_90a or sm_120"
     ),
     "arch=sm_100 dtype=e5m2": (
-        "dtype = e5m2: sm_100 has no mma for it, only for fp16, bf16, int8, uint8; give dtype fp16,"
-        " or arch sm_89 or sm_90a or sm_120"
+        "dtype = e5m2: sm_100 multiplies no e5m2, only fp16, bf16, int8, uint8, fp32; give one of"
+        " them, or arch sm_89 or sm_90a or sm_120"
     ),
 }
 

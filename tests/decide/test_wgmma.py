@@ -257,7 +257,7 @@ REFUSALS = {
         "consumers = 2 with family = mma_sync: only wgmma has it;"
         " leave out one of these overrides"
     ),
-    "family=tcgen05": "family = tcgen05: unknown; give mma_sync or wgmma",
+    "family=tcgen05": "family = tcgen05: unknown; give mma_sync or wgmma or simt",
     "m=2147482624 n=2147482624 family=wgmma": (
         "m = 2147482624, n = 2147482624: more tiles of D than the 2147482624 that a wgmma kernel"
         " counts; make one of them smaller"

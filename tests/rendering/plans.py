@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, WgmmaChoice
+from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, SimtChoice, WgmmaChoice
 from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec import GemmSpec
 
 DECISIONS = (Decision("D01", "tile", "as given", "a golden plan, chosen by hand"),)
 
 
-def _plan(choice: BandwidthChoice | MmaSyncChoice | WgmmaChoice, **fields: object) -> Program:
+def _plan(
+    choice: BandwidthChoice | MmaSyncChoice | SimtChoice | WgmmaChoice, **fields: object
+) -> Program:
     spec = GemmSpec.from_fields(dict(fields))
     return choice.program(spec, load_arch(spec.arch), DECISIONS)
 
@@ -168,6 +170,74 @@ GOLDEN: dict[str, Program] = {
         k=64,
         layout="nt",
         epilogue="quantize:e5m2:0.5:saturate=no",
+        arch="sm_75",
+    ),
+    # int8: bytes of both operands transposed in registers, int32 out and a C that is added to it.
+    "int8_tn": _plan(
+        MmaSyncChoice(64, 64, 128, 2, 2, 3, 2, 8),
+        m=1000,
+        n=480,
+        k=1000,
+        layout="tn",
+        dtype="int8",
+        dtype_c="int32",
+        arch="sm_80",
+    ),
+    # Unsigned by signed, K-major, sums that become fp16; narrow copies through registers, and a
+    # warp tile of 48 columns.
+    "uint8_nt": _plan(
+        MmaSyncChoice(32, 48, 64, 2, 1, 2, 2, 4),
+        m=130,
+        n=200,
+        k=1002,
+        layout="nt",
+        dtype="uint8",
+        dtype_b="int8",
+        dtype_d="fp16",
+        epilogue="bias",
+        arch="sm_86",
+    ),
+    # Turing's int8: eight rows at a time; B's bytes in a warp tile of 48 columns.
+    "int8_nn_turing": _plan(
+        MmaSyncChoice(32, 48, 64, 2, 1, 2, 2, 4),
+        m=64,
+        n=96,
+        k=256,
+        dtype="int8",
+        dtype_d="fp32",
+        arch="sm_75",
+    ),
+    # fp32 on CUDA cores: k of both operands turned round on its way, 16 at a time.
+    "simt_nt": _plan(
+        SimtChoice(64, 128, 16, 2, 2, 3, 2, 8),
+        m=1000,
+        n=1024,
+        k=1024,
+        layout="nt",
+        dtype="fp32",
+        arch="sm_90",
+    ),
+    # Tails everywhere, C and steps, vectors along m and n, a last pass without rows for all.
+    "simt_tails_tn": _plan(
+        SimtChoice(64, 64, 8, 2, 2, 4, 2, 8),
+        m="dynamic:1000",
+        n=500,
+        k=1001,
+        layout="tn",
+        lda=1000,
+        dtype="fp32",
+        dtype_c="fp32",
+        epilogue="bias,relu",
+        batch=2,
+        arch="sm_80",
+    ),
+    # Kept off the tensor cores: widened to fp32 on the way, through registers.
+    "simt_fp16_nn": _plan(
+        SimtChoice(64, 32, 8, 4, 1, 2, 1, 8),
+        m=128,
+        n=80,
+        k=200,
+        tensor_cores="off",
         arch="sm_75",
     ),
     # Hopper's own family: D by TMA, both operands K-major.

@@ -9,6 +9,7 @@ import pytest
 
 from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.dtypes import parse_dtype
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.render import render_kernel, render_program
 from deepgemm_codegen.spec import GemmSpec
@@ -37,7 +38,17 @@ def sass_of(cubin: bytes) -> str:
 
 
 def types_of(arch: str) -> list[str]:
-    return [name for name in load_arch(arch).dtypes if name in ("fp16", "bf16")]
+    return [name for name in load_arch(arch).dtypes if name not in ("e4m3", "e5m2", "fp32")]
+
+
+def opcode_of(arch: str, dtype: str) -> str:
+    """The machine's own instruction, as a pattern."""
+    if dtype in ("int8", "uint8"):
+        letter = {"int8": "S", "uint8": "U"}[dtype]
+        shape = "8816" if arch == "sm_75" else "16832"
+        return rf"IMMA\.{shape}\.{letter}8\.{letter}8"
+    opcode = r"HMMA\.1688\.F32" if arch == "sm_75" else r"HMMA\.16816\.F32"
+    return opcode + (r"\.BF16" if dtype == "bf16" else "")
 
 
 @pytest.mark.parametrize(
@@ -46,15 +57,17 @@ def types_of(arch: str) -> list[str]:
 def test_the_architecture_s_own_mma_in_ptx_and_sass(arch: str, dtype: str) -> None:
     plan = plan_for(arch, dtype=dtype)
     built = build_cubin(render_kernel(plan), name=plan.name, arch=plan.target)
-    ptx_type = {"fp16": "f16", "bf16": "bf16"}[dtype]
-    shape = f"m16n8k{load_arch(arch).mma_k}"
-    mma = f"mma.sync.aligned.{shape}.row.col.f32.{ptx_type}.{ptx_type}.f32"
+    element = parse_dtype(dtype)
+    rows = 8 if arch == "sm_75" and element.bytes == 1 else 16
+    shape = f"m{rows}n8k{load_arch(arch).mma_bytes // element.bytes}"
+    sums = "s32" if element.bytes == 1 else "f32"
+    mma = f"mma.sync.aligned.{shape}.row.col.{sums}.{element.ptx}.{element.ptx}.{sums}"
     assert set(re.findall(r"mma\.sync\S+", built.ptx)) == {mma}
     assert re.search(rf"\.target {arch}\b", built.ptx)
     sass = sass_of(built.cubin)
-    opcode = "HMMA.1688.F32" if arch == "sm_75" else "HMMA.16816.F32"
-    opcode += ".BF16" if dtype == "bf16" else ""
-    assert set(re.findall(r"\bHMMA\.\S+", sass)) == {opcode}
+    opcodes = set(re.findall(r"\b[HI]MMA\.\S+", sass))
+    assert opcodes
+    assert all(re.fullmatch(opcode_of(arch, dtype), opcode) for opcode in opcodes), opcodes
     assert ("LDGSTS" in sass) == (arch != "sm_75"), "cp.async becomes LDGSTS"
     assert "LDSM" in sass
     assert not re.search(r"\b(LDL|STL)\b", sass), "nothing lives in local memory"

@@ -142,7 +142,7 @@ kernels:
         ("dtype: fp61, dtype_a: bf16", 47),
         ("dtype: fp61, dtype_c: bf16, ldc: 8", 47),
         ("dtype_c: fp61, ldc: 8", 49),
-        ("dtype: fp32, align_d: 2", 47),
+        ("dtype: int32, align_d: 2", 47),
         ("arch: sm_81, gpu: H100", 46),
         ("layout: qq, lda: 8", 48),
     ],

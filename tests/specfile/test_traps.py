@@ -151,8 +151,8 @@ EXTRAS = [
         [f"35: unknown dtype 'fp61'; known: {KNOWN} (did you mean 'fp16'?)"],
     ),
     (
-        " dtype: fp32}",
-        ["35: dtype_a = fp32: no kernel family multiplies fp32 operands; ..."],
+        " dtype: int32}",
+        ["35: dtype_a = int32: no kernel family multiplies int32 operands; ..."],
     ),
     (
         " dtype_b: bf16}",

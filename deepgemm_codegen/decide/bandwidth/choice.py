@@ -71,7 +71,7 @@ class BandwidthChoice:
             warps_k=self.warps_k,
             stages=self.stages,
             min_blocks=self.min_blocks,
-            mma_k=arch.mma_k,
+            mma_k=arch.mma_bytes // spec.dtype_a.bytes,
             a=place_lanes(spec, along[0], "a", left, lanes[along[0]], m, k),
             b=place_lanes(spec, along[1], "b", right, lanes[along[1]], n, k),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
 from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
 from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
@@ -55,6 +56,7 @@ class MmaSyncChoice:
         """The program of the choice, which the constraints have passed."""
         extents = extents_of(spec, self.tile_m, self.tile_n, self.tile_k, split_k=self.split_k)
         m, n, k = extents
+        size = spec.dtype_a.bytes
         threads = 32 * self.warps_m * self.warps_n
         left, right = sources(spec)
         a = place_operand(spec, "a", left, travel_of(spec, left, arch), m, k, threads)
@@ -69,10 +71,10 @@ class MmaSyncChoice:
             warps_n=self.warps_n,
             mma_m=16,
             mma_n=8,
-            mma_k=arch.mma_k,
+            mma_k=arch.mma_bytes // size,
             stages=self.stages,
             min_blocks=self.min_blocks,
-            fragment_buffers=fragment_buffers(self.tile_k),
+            fragment_buffers=fragment_buffers(self.tile_k, FRAGMENT_BYTES // size),
             a=a,
             b=b,
         )

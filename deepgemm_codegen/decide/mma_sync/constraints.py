@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PHRASES", "violations"]
 
-MMA_M, MMA_N, FRAGMENT_K = 16, 8, 16
-"""Rows of one fragment of A, columns of one of B, and the k that one set of ldmatrix covers."""
+MMA_M, MMA_N = 16, 8
+"""Rows of one fragment of A, columns of one of B."""
 
 MAX_WARPS = 16
 """Warps of a block; above 512 threads the register cap falls below 128 a thread."""
@@ -44,9 +44,14 @@ MAX_IN_FLIGHT, MAX_HELD = 20, 32
 """Vectors that a thread copies a slice, asynchronously and through registers."""
 
 
-def fragments(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> Miss | None:
-    """Warps split the tile into whole fragments: got is what would have no warp, wanted 0."""
-    left = max(tile_m % (MMA_M * warps_m), tile_n % (MMA_N * warps_n))
+def fragments(
+    tile_m: int, tile_n: int, warps_m: int, warps_n: int, columns_apart: int
+) -> Miss | None:
+    """Warps split the tile into whole fragments: got is what would have no warp, wanted 0.
+
+    A K-major B gives up single fragments of 8 columns, one of bytes that lie along n two at a time.
+    """
+    left = max(tile_m % (MMA_M * warps_m), tile_n % (columns_apart * warps_n))
     return (left, 0) if left else None
 
 
@@ -61,9 +66,9 @@ def accumulators(tile_m: int, tile_n: int, count: int) -> Miss | None:
     return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
 
 
-def slice_steps(tile_k: int) -> Miss | None:
-    """A slice is whole fragment sets of 16: got is what is left over, wanted 0."""
-    return (tile_k % FRAGMENT_K, 0) if tile_k % FRAGMENT_K else None
+def slice_steps(tile_k: int, fragment_k: int) -> Miss | None:
+    """A slice is whole fragment sets of 32 bytes: got is what is left over, wanted 0."""
+    return (tile_k % fragment_k, 0) if tile_k % fragment_k else None
 
 
 def panel(row_bytes: int, pass_bytes: int) -> Miss | None:
@@ -160,12 +165,15 @@ def violations(
     b_row = (tile_k if problem.b_k_major else tile_n) * size
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
     for name, miss in (
-        ("fragments", fragments(tile_m, tile_n, choice.warps_m, choice.warps_n)),
+        (
+            "fragments",
+            fragments(tile_m, tile_n, choice.warps_m, choice.warps_n, problem.columns_apart),
+        ),
         ("warps", warps(count)),
         ("accumulators", accumulators(tile_m, tile_n, count)),
         ("grid", grid(tiles)),
         ("raster", raster(choice.raster_group, -(-problem.n // tile_n))),
-        ("slice_steps", slice_steps(tile_k)),
+        ("slice_steps", slice_steps(tile_k, problem.fragment_k)),
         ("panel", panel(a_row, threads * problem.a.vector_bytes)),
         ("panel", panel(b_row, threads * problem.b.vector_bytes)),
         ("copies", copies(*copied_vectors(problem, tile_m, tile_n, tile_k, threads))),

@@ -1,4 +1,4 @@
-"""The mma.sync family: runs everywhere, serves every spec of 16-bit operands."""
+"""The mma.sync family: runs everywhere, serves every layout and alignment."""
 
 from __future__ import annotations
 
@@ -93,9 +93,17 @@ class _Answer(NamedTuple):
         return rejections(self.problem, self.setting.machine, self.menu, self.choice)
 
 
-def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
+def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     """What keeps mma.sync out."""
-    return "" if spec.dtype_a.bytes == 2 else f"{spec.dtype_a} operands have no kernel yet"
+    for dtype in (spec.dtype_a, spec.dtype_b):
+        if not arch.mma_rate(dtype.name):
+            return f"{arch.name} has no mma.sync for {dtype}"
+    if spec.dtype_a.mixes == "fp8":
+        return f"{spec.dtype_a} operands have no kernel yet"
+    parts = spec.overrides.split_k or 1
+    if parts > 1 and spec.dtype_acc.integer:
+        return f"split_k = {parts} adds parts in fp32, and {spec.dtype_a} sums are int32"
+    return ""
 
 
 def _parts(setting: Setting) -> int:

@@ -13,7 +13,7 @@ from deepgemm_codegen.decide.menus import (
     TILE_NS,
     reaching,
 )
-from deepgemm_codegen.decide.mma_sync.constraints import FRAGMENT_K, MAX_WARPS, MMA_M, MMA_N
+from deepgemm_codegen.decide.mma_sync.constraints import MAX_WARPS, MMA_M, MMA_N
 from deepgemm_codegen.decide.mma_sync.pipeline import MAX_TILE_K, TILE_KS
 from deepgemm_codegen.decide.mma_sync.registers import MIN_BLOCKS
 from deepgemm_codegen.decide.mma_sync.warps import TILE_MS, WARP_LAYOUTS
@@ -32,7 +32,7 @@ MAX_BLOCKS = 32
 LEGAL: dict[str, range] = {
     "tile_m": range(MMA_M, MAX_TILE + 1, MMA_M),
     "tile_n": range(MMA_N, MAX_TILE + 1, MMA_N),
-    "tile_k": range(FRAGMENT_K, MAX_TILE_K + 1, FRAGMENT_K),
+    "tile_k": range(16, MAX_TILE_K + 1, 16),  # 8-bit types: every other one, see `slice_steps`
     "warps_m": range(1, MAX_WARPS + 1),
     "warps_n": range(1, MAX_WARPS + 1),
     "stages": range(STAGES[0], STAGES[-1] + 1),
@@ -52,7 +52,7 @@ class Menu(NamedTuple):
 
     tile_m: tuple[int, ...] = TILE_MS
     tile_n: tuple[int, ...] = TILE_NS
-    tile_k: tuple[int, ...] = TILE_KS
+    tile_k: tuple[int, ...] = TILE_KS[2]
     warps: tuple[tuple[int, int], ...] = WARP_LAYOUTS
     stages: tuple[int, ...] = STAGES
     min_blocks: tuple[int, ...] = MIN_BLOCKS
@@ -67,7 +67,7 @@ def menu_for(problem: Problem, overrides: Overrides | None = None) -> Menu:
     menu = Menu(
         tile_m=reaching(TILE_MS, max(problem.m, LEAST_REACH)),
         tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
-        tile_k=reaching(TILE_KS, problem.k),
+        tile_k=reaching(TILE_KS[problem.element_bytes], problem.k),
     )
     given = overrides.numbers() if overrides is not None else {}
     if not given:

@@ -24,8 +24,11 @@ __all__ = [
 MAX_TILE_K = 256
 """Largest slice: its fragment sets are unrolled in the text."""
 
-TILE_KS = (64, 32, 128, 96, 48, 16)
-"""Slices of k that the tree tries, preferred first: 64 elements of 2 bytes fill a 128-byte row."""
+ROW_BYTES = (128, 64, 256, 192, 96, 32)
+"""Bytes of k in the slices that the tree tries, preferred first: one full-width panel of a row."""
+
+TILE_KS = {size: tuple(row // size for row in ROW_BYTES) for size in (1, 2)}
+"""The same in elements of k, by the bytes of an element."""
 
 
 def shared_bytes(

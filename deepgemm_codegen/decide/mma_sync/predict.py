@@ -30,7 +30,6 @@ from deepgemm_codegen.decide.occupancy import SCHEDULERS
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.plan import FRAGMENT_K
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -115,9 +114,10 @@ def first_clocks(machine: Machine) -> float:
     return BLOCK_START + machine.latency
 
 
-def slice_loss(tile_k: int) -> float:
+def slice_loss(problem: Problem, tile_k: int) -> float:
     """Clocks a slice that one warp a scheduler loses to barriers and latencies."""
-    return SYNC + STEP[fragment_buffers(tile_k) == 1] * tile_k / FRAGMENT_K
+    fragment_k = problem.fragment_k
+    return SYNC + STEP[fragment_buffers(tile_k, fragment_k) == 1] * tile_k / fragment_k
 
 
 def roofline(problem: Problem, machine: Machine) -> float:
@@ -165,7 +165,7 @@ def kernel_clocks(
     depth = min(stages, useful_stages(slices)) - 1
     per_wave = machine.sms * blocks
     full, rest = divmod(tiles, per_wave)
-    loss = slice_loss(tile_k)
+    loss = slice_loss(problem, tile_k)
     mma *= tile_k
     feed *= tile_k
     flow *= tile_k

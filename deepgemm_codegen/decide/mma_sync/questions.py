@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
 from deepgemm_codegen.decide.mma_sync.registers import (
     accumulators_of,
@@ -54,9 +55,9 @@ def answers(
     arch, machine = setting.arch, setting.machine
     questions = [
         ("family", "mma_sync", family_reason),
-        ("mma shape", *_mma(arch)),
+        ("mma shape", *_mma(problem, arch)),
         ("tile", *_tile(machine, choice, prediction)),
-        ("warps", *_warps(choice)),
+        ("warps", *_warps(problem.element_bytes, choice)),
         ("copy of A", *_copy(problem.a, "A")),
         ("copy of B", *_copy(problem.b, "B")),
         ("swizzle", *_swizzle(problem, choice)),
@@ -73,8 +74,11 @@ def answers(
     )
 
 
-def _mma(arch: Arch) -> tuple[str, str]:
-    return f"m16n8k{arch.mma_k}", f"the largest 16-bit shape of {arch.name}, sums in fp32"
+def _mma(problem: Problem, arch: Arch) -> tuple[str, str]:
+    size = problem.element_bytes
+    rows = 8 if size == 1 and arch.mma_bytes < FRAGMENT_BYTES else 16
+    reason = f"the largest {8 * size}-bit shape of {arch.name}, sums in {problem.sums}"
+    return f"m{rows}n8k{arch.mma_bytes // size}", reason
 
 
 def _tile(machine: Machine, choice: MmaSyncChoice, prediction: Prediction) -> tuple[str, str]:
@@ -84,10 +88,10 @@ def _tile(machine: Machine, choice: MmaSyncChoice, prediction: Prediction) -> tu
     return f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}", reason
 
 
-def _warps(choice: MmaSyncChoice) -> tuple[str, str]:
+def _warps(size: int, choice: MmaSyncChoice) -> tuple[str, str]:
     warp_m, warp_n = choice.tile_m // choice.warps_m, choice.tile_n // choice.warps_n
     sums = accumulators_of(choice.tile_m, choice.tile_n, choice.warps_m * choice.warps_n)
-    reads = 2 * (choice.tile_m * choice.warps_n + choice.tile_n * choice.warps_m)
+    reads = size * (choice.tile_m * choice.warps_n + choice.tile_n * choice.warps_m)
     reason = f"warp tiles of {warp_m}x{warp_n}: {sums} sums a thread, {reads} bytes read a k"
     return f"{choice.warps_m}x{choice.warps_n}", reason
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.layout import CHUNK_BYTES
-from deepgemm_codegen.plan import FRAGMENT_K
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -33,18 +32,21 @@ FEW_TESTED = 8
 ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
 
+BYTEWISE = 8
+"""The same where bytes are transposed in registers: two orders, and words on their way."""
+
 UNEVEN = 12
 """The same for one operand that is not copied asynchronously 16 bytes at a time."""
 
 
 def accumulators_of(tile_m: int, tile_n: int, warps: int) -> int:
-    """fp32 sums a thread holds."""
+    """Sums a thread holds."""
     return tile_m * tile_n // (WARP * warps)
 
 
-def fragment_buffers(tile_k: int) -> int:
+def fragment_buffers(tile_k: int, fragment_k: int) -> int:
     """2 where the steps of a slice alternate evenly between two fragment buffers, else 1."""
-    return 2 if tile_k // FRAGMENT_K % 2 == 0 else 1
+    return 2 if tile_k // fragment_k % 2 == 0 else 1
 
 
 def fragment_registers(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> int:
@@ -82,12 +84,15 @@ def operand_registers(
     tested against the matrix's edge have addresses that ptxas keeps.
     """
     columns = tile_n // warps_n // 8
-    total = tile_k // 16 if problem.a_k_major else tile_m // warps_m // 16
+    steps = tile_k // problem.fragment_k
+    total = steps if problem.a_k_major else tile_m // warps_m // 16
     if problem.b_k_major:
-        total += tile_k // 16
+        total += steps
     else:
         total += columns if columns % 2 else columns // 2
-    if fragment_buffers(tile_k) == 2:
+    if problem.element_bytes == 1 and not (problem.a_k_major and problem.b_k_major):
+        total += BYTEWISE
+    if steps % 2 == 0:
         total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
     threads = WARP * warps_m * warps_n
     tested = 0

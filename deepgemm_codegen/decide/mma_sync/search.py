@@ -171,7 +171,7 @@ class _Search:
         self.least_share = min(entry.share for entry in self.slices)
         self.least_wait = min(entry.wait for entry in self.slices)
         self.ceiling = inf  # a cost above it cannot win
-        self.least_loss = min(slice_loss(tile_k) / tile_k for tile_k in menu.tile_k)
+        self.least_loss = min(slice_loss(problem, tile_k) / tile_k for tile_k in menu.tile_k)
         self.best: tuple[_Tile, Layout] | None = None
         self.clocks = inf
         self.arguments: dict[str, Any] = {}
@@ -188,7 +188,7 @@ class _Search:
         share, wait = self.least_share, self.least_wait
         counts_n = {tile: -(-n // tile) for tile in menu.tile_n}
         heap = []
-        table = tile_table(machine, problem.element_bytes, menu.warps)
+        table = tile_table(machine, problem.element_bytes, problem.columns_apart, menu.warps)
         for tile_m in menu.tile_m:
             tiles_m = -(-m // tile_m)
             rows, copy_m, finish_m = m / tiles_m, tile_m * copy_a, tile_m * finish
@@ -222,7 +222,7 @@ class _Search:
     def slice_of(self, tile_k: int) -> _Slice:
         """What a slice of k means for the floors, with the deepest ring."""
         slices = -(-self.problem.k // tile_k)
-        loss = slices * slice_loss(tile_k)
+        loss = slices * slice_loss(self.problem, tile_k)
         if not slices:
             return _Slice(tile_k, 0, 1.0, 0.0, loss)
         depth = min(self.most_stages, useful_stages(slices)) - 1

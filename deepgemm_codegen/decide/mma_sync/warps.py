@@ -77,6 +77,7 @@ class Tile(NamedTuple):
 def layouts_of(
     machine: Machine,
     element_bytes: int,
+    columns_apart: int,
     tile_m: int,
     tile_n: int,
     warp_layouts: tuple[tuple[int, int], ...] = WARP_LAYOUTS,
@@ -86,7 +87,7 @@ def layouts_of(
     for warps_m, warps_n in warp_layouts:
         count = warps_m * warps_n
         if (
-            constraints.fragments(tile_m, tile_n, warps_m, warps_n)
+            constraints.fragments(tile_m, tile_n, warps_m, warps_n, columns_apart)
             or constraints.warps(count)
             or constraints.accumulators(tile_m, tile_n, count)
         ):
@@ -102,14 +103,19 @@ def layouts_of(
 
 @cache
 def tile_table(
-    machine: Machine, element_bytes: int, warp_layouts: tuple[tuple[int, int], ...]
+    machine: Machine,
+    element_bytes: int,
+    columns_apart: int,
+    warp_layouts: tuple[tuple[int, int], ...],
 ) -> dict[int, list[Tile]]:
     """All legal tiles by their rows; made once an architecture and list of layouts."""
     table: dict[int, list[Tile]] = {}
     for tile_m in TILE_MS:
         table[tile_m] = rows = []
         for tile_n in TILE_NS:
-            layouts = layouts_of(machine, element_bytes, tile_m, tile_n, warp_layouts)
+            layouts = layouts_of(
+                machine, element_bytes, columns_apart, tile_m, tile_n, warp_layouts
+            )
             if layouts:
                 blocks = max(layout.blocks for layout in layouts)
                 shared = min(layout.shared for layout in layouts)

@@ -1,0 +1,72 @@
+"""Question: how does each operand travel, where shared memory is to hold it k by k, as fp32?
+
+An operand with m or n contiguous is copied in vectors along it. One with k contiguous is turned
+round on the way, an element at a time. What is no fp32 is widened, so it passes through registers.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Literal
+
+from deepgemm_codegen.decide.operands import Travel, travel_of
+from deepgemm_codegen.simt import QUAD, SimtOperand
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.tiles import Extent
+
+__all__ = ["place_simt_operand", "simt_travel"]
+
+CP_ASYNC_ELEMENT = 4
+"""Bytes of an element that cp.async may copy alone."""
+
+
+def _k_major(spec: GemmSpec, source: str) -> bool:
+    return (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
+
+
+def simt_travel(spec: GemmSpec, source: str, arch: Arch) -> Travel:
+    """How the caller's operand ``a`` or ``b`` reaches shared memory, whatever the tile."""
+    dtype: DType = getattr(spec, f"dtype_{source}")
+    wide = dtype.bytes == CP_ASYNC_ELEMENT
+    mechanism: Literal["cp_async", "registers"] = (
+        "cp_async" if wide and arch.cp_async else "registers"
+    )
+    if _k_major(spec, source):
+        return Travel((dtype.bytes, mechanism, "k is contiguous and has to turn round"))
+    width, _, limit = travel_of(spec, source, arch)
+    width = min(width, QUAD * dtype.bytes)
+    if mechanism == "registers":
+        # A load into registers cannot be cut short, so its vectors must divide the row.
+        _, columns = spec.stored(source)
+        width = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
+    return Travel((width, mechanism, limit if width < QUAD * dtype.bytes else ""))
+
+
+def place_simt_operand(
+    spec: GemmSpec,
+    role: Literal["a", "b"],
+    source: Literal["a", "b"],
+    travel: Travel,
+    extent_mn: Extent,
+    extent_k: Extent,
+    threads: int,
+) -> SimtOperand:
+    """The operand in a given tile; arguments as in `operands.place_operand`."""
+    k_major = _k_major(spec, source)
+    rows, columns = (extent_mn, extent_k) if k_major else (extent_k, extent_mn)
+    return SimtOperand(
+        name=role,
+        source=source,
+        dtype=getattr(spec, f"dtype_{source}"),
+        major="k" if k_major else "mn",
+        leading=getattr(spec, f"ld{source}") or None,
+        rows=rows,
+        columns=columns,
+        vector_bytes=travel.vector_bytes,
+        mechanism=travel.mechanism,
+        threads=threads,
+    )

@@ -1,0 +1,98 @@
+"""The CUDA-core family: fp32 products, and what else is to do without tensor cores."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deepgemm_codegen.decide.family import Family, Setting, best_other
+from deepgemm_codegen.decide.simt.menu import LEGAL, SimtMenu, menu_for
+from deepgemm_codegen.decide.simt.predict import predict
+from deepgemm_codegen.decide.simt.questions import answers
+from deepgemm_codegen.decide.simt.refuse import refuse
+from deepgemm_codegen.decide.simt.rejections import rejections
+from deepgemm_codegen.decide.simt.search import search
+from deepgemm_codegen.decide.simt.task import Task, task_of
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.misses import Rejection
+    from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.decide.simt.choice import SimtChoice
+    from deepgemm_codegen.plan import Decision
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["SIMT"]
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "tile": ("tile_m", "tile_n", "tile_k"),
+    "warps": ("warps",),
+    "stages": ("stages",),
+    "occupancy": ("min_blocks",),
+    "raster": ("raster_group",),
+}
+"""What of the menu answers a question; the other questions have one answer only."""
+
+_TYPES = ("fp32", "fp16", "bf16")
+
+
+class _Answer(NamedTuple):
+    """See `deepgemm_codegen.decide.family.Answer`."""
+
+    setting: Setting
+    task: Task
+    menu: SimtMenu
+    choice: SimtChoice
+    clocks: float
+    costed: int
+
+    def prediction(self) -> Prediction:
+        return predict(self.task, self.choice)
+
+    def decisions(self, family_reason: str) -> tuple[Decision, ...]:
+        return answers(self.task, self.choice, self.prediction(), family_reason)
+
+    def rival(self, question: str) -> str:
+        others = {}
+        for field in _FIELDS.get(question, ()):
+            own: Any = (
+                (self.choice.warps_m, self.choice.warps_n)
+                if field == "warps"
+                else getattr(self.choice, field)
+            )
+            others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
+        return best_other(
+            others,
+            self.setting.spec.overrides.numbers(),
+            self.clocks,
+            lambda changed: search(self.task, self.menu._replace(**changed)),
+        )
+
+    def rejections(self) -> tuple[Rejection, ...]:
+        return rejections(self.task, self.menu, self.choice)
+
+
+def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
+    """What keeps the family out: operands that are not widened to fp32."""
+    for dtype in (spec.dtype_a, spec.dtype_b):
+        if dtype.name not in _TYPES:
+            return f"{dtype} operands are not widened to fp32"
+    return ""
+
+
+def _best(setting: Setting, below: float = inf) -> _Answer | None:
+    task = task_of(setting)
+    menu = menu_for(setting.problem, setting.spec.overrides)
+    found = search(task, menu)
+    return None if found is None or found.clocks >= below else _Answer(setting, task, menu, *found)
+
+
+SIMT = Family(
+    name="simt",
+    shown="CUDA cores",
+    obstacle=_obstacle,
+    legal=LEGAL,
+    best=_best,
+    refuse=refuse,
+    tensor_cores=False,
+)

@@ -1,0 +1,108 @@
+"""The questions of the tree as a CUDA-core plan answers them; ids and names as everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.simt.constraints import register_estimate, shared_bytes
+from deepgemm_codegen.plan import Decision
+from deepgemm_codegen.simt import LANES_M, LANES_N
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.operands import Travel
+    from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.decide.simt.choice import SimtChoice
+    from deepgemm_codegen.decide.simt.task import Task
+
+__all__ = ["answers"]
+
+
+def answers(
+    task: Task, choice: SimtChoice, prediction: Prediction, family_reason: str
+) -> tuple[Decision, ...]:
+    """Every question with its answer and reason, in the order of the tree."""
+    problem = task.problem
+    questions = (
+        ("family", "simt", family_reason),
+        ("mma shape", "none", "fp32 multiply-adds on the CUDA cores, in the order of k"),
+        ("tile", *_tile(task, choice, prediction)),
+        ("warps", *_warps(choice)),
+        ("copy of A", *_copy(task.a, "A", k_major=problem.a_k_major)),
+        ("copy of B", *_copy(task.b, "B", k_major=problem.b_k_major)),
+        ("swizzle", "none", "a slice lies k by k, and lanes read neighbouring quads"),
+        ("stages", *_stages(task, choice)),
+        ("occupancy", *_occupancy(task, choice)),
+        ("raster", *_raster(task, prediction, choice)),
+        ("store", *_store(task)),
+    )
+    return tuple(
+        Decision(f"D{number:02}", question, answer, reason)
+        for number, (question, answer, reason) in enumerate(questions, start=1)
+    )
+
+
+def _tile(task: Task, choice: SimtChoice, prediction: Prediction) -> tuple[str, str]:
+    tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
+    slots = f"{task.machine.sms} SMs" + (f" x {choice.min_blocks}" if choice.min_blocks > 1 else "")
+    reason = f"{tiles} on {slots}: {prediction.waves:.2f} waves; bound by {prediction.bound}"
+    return f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}", reason
+
+
+def _warps(choice: SimtChoice) -> tuple[str, str]:
+    rows = choice.tile_m // choice.warps_m // LANES_M
+    columns = choice.tile_n // choice.warps_n // LANES_N
+    reads = (rows + columns) // 4
+    reason = f"{rows}x{columns} sums a thread: {rows * columns} multiply-adds for {reads} reads a k"
+    return f"{choice.warps_m}x{choice.warps_n}", reason
+
+
+def _copy(travel: Travel, name: str, *, k_major: bool) -> tuple[str, str]:
+    how = "cp.async" if travel.mechanism == "cp_async" else "registers"
+    if k_major:
+        reason = "k is contiguous and has to turn round, an element at a time"
+    elif travel.limit:
+        reason = f"{travel.limit} allows no wider vector"
+    else:
+        reason = f"every row of {name} starts on {travel.vector_bytes} bytes"
+    return f"{how}, {travel.vector_bytes} bytes", reason
+
+
+def _stages(task: Task, choice: SimtChoice) -> tuple[str, str]:
+    shape = choice.tile_m, choice.tile_n, choice.tile_k
+    needed = shared_bytes(task, *shape, choice.stages)
+    reason = f"{needed} of {task.machine.shared_per_block} bytes a block"
+    if task.staged:
+        reason += "; a copy through registers runs one slice ahead"
+    return str(choice.stages), reason
+
+
+def _occupancy(task: Task, choice: SimtChoice) -> tuple[str, str]:
+    threads = WARP * choice.warps_m * choice.warps_n
+    cap = register_cap(threads, choice.min_blocks, task.machine)
+    blocks = f"{choice.min_blocks} block" + ("s" if choice.min_blocks > 1 else "")
+    estimate = register_estimate(
+        task, choice.tile_m, choice.tile_n, choice.tile_k, choice.warps_m, choice.warps_n
+    )
+    return blocks, f"about {estimate} registers a thread under a cap of {cap}"
+
+
+def _raster(task: Task, prediction: Prediction, choice: SimtChoice) -> tuple[str, str]:
+    once = compulsory_bytes(task.problem)
+    if prediction.operand_bytes > once:
+        reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"
+    else:
+        reason = "memory delivers A and B once; neighbours share the rest through the L2"
+    rows = "row" if choice.raster_group == 1 else "rows"
+    return f"{choice.raster_group} tile {rows}", reason
+
+
+def _store(task: Task) -> tuple[str, str]:
+    problem = task.problem
+    size = problem.vector * problem.d_bytes
+    where = "C and D" if problem.c_bytes else "D"
+    elements = "element" if problem.vector == 1 else "elements"
+    reason = f"{size} bytes of D: the widest that every row of {where} allows"
+    return f"{problem.vector} {elements}", reason

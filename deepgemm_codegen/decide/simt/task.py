@@ -1,0 +1,51 @@
+"""A problem as the CUDA-core family sees it: what the spec fixes for every candidate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.simt.copies import simt_travel
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.family import Setting
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.operands import Travel
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["Task", "task_of"]
+
+
+class Task(NamedTuple):
+    """What every candidate of one problem shares.
+
+    Attributes:
+        problem: in the plan's roles; its travels are those of the tensor cores' families.
+        machine: where.
+        a, b: how each operand's bytes travel here, by role.
+        fma_rate: fused multiply-adds that a multiprocessor does a clock on its CUDA cores.
+    """
+
+    problem: Problem
+    machine: Machine
+    a: Travel
+    b: Travel
+    fma_rate: int
+
+    @property
+    def staged(self) -> bool:
+        """Whether any operand passes through registers on its way to shared memory."""
+        return self.a.mechanism == "registers" or self.b.mechanism == "registers"
+
+    def elements(self, role: str) -> int:
+        """Elements of a vector of an operand."""
+        travel = self.a if role == "a" else self.b
+        return travel.vector_bytes // self.problem.element_bytes
+
+
+def task_of(setting: Setting) -> Task:
+    """The task of a spec that no obstacle keeps from the family."""
+    spec, arch, problem, machine = setting
+    a, b = (simt_travel(spec, source, arch) for source in "ab")
+    if spec.layout_d == "t":
+        a, b = b, a
+    return Task(problem, machine, a, b, arch.fma_per_clock)

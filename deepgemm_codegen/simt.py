@@ -1,0 +1,126 @@
+"""How A and B travel in the CUDA-core family: element by element where k has to turn round.
+
+Shared memory holds a slice as fp32, k by k: all of a tile's rows (or columns) of one k, then of
+the next. Threads read four neighbours at a time, whatever the operand's layout was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from deepgemm_codegen.tiles import MatrixOperand
+
+__all__ = ["LANES_M", "LANES_N", "PAD", "QUAD", "SimtOperand"]
+
+LANES_M, LANES_N = 4, 8
+"""How the lanes of a warp share its tile."""
+
+QUAD = 4
+"""Neighbouring rows or columns that a lane reads at a time: 16 bytes."""
+
+PAD = 4
+"""Floats between one k and the next where k is contiguous in memory: eight k then lie in different
+banks, four rows in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimtOperand(MatrixOperand):
+    """One operand's way into shared memory.
+
+    Attributes:
+        vector_bytes: bytes that one thread reads at a time; one element where k is contiguous.
+        mechanism: ``cp_async`` (fp32 only), or ``registers`` (load, convert, store).
+        threads: threads of the block, all of which copy.
+    """
+
+    vector_bytes: int
+    mechanism: Literal["cp_async", "registers"]
+    threads: int
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the copy is asynchronous."""
+        return self.mechanism == "cp_async"
+
+    @property
+    def elements(self) -> int:
+        """Elements of one vector."""
+        return self.vector_bytes // self.dtype.bytes
+
+    @property
+    def leading_symbol(self) -> str:
+        """The generated constant or argument that holds the leading dimension."""
+        return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
+
+    @property
+    def row_vectors(self) -> int:
+        """Vectors of one stored row of the tile."""
+        return self.columns.tile // self.elements
+
+    @property
+    def pass_rows(self) -> int:
+        """Stored rows that the block copies when every thread copies one vector."""
+        return self.threads // self.row_vectors
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that a thread copies a slice."""
+        return -(-self.rows.tile // self.pass_rows)
+
+    @property
+    def ragged_pass(self) -> bool:
+        """Whether some threads have no row in the last pass."""
+        return self.rows.tile % self.pass_rows != 0
+
+    @property
+    def pitch(self) -> int:
+        """Floats from one k to the next in shared memory."""
+        return self.rows.tile + PAD if self.k_major else self.columns.tile
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one stage's tile in shared memory."""
+        depth = self.columns.tile if self.k_major else self.rows.tile
+        return self.pitch * depth * 4
+
+    @property
+    def turned_rows(self) -> bool:
+        """Whether threads of the second eight k copy other rows, so that no bank is met twice."""
+        return self.k_major and self.columns.tile > 8
+
+    @property
+    def row_tail(self) -> bool:
+        """Whether the copy must test that a row exists."""
+        return self.rows.tail
+
+    @property
+    def column_tail(self) -> bool:
+        """Whether the copy must test how much of a row exists."""
+        return self.columns.tail
+
+    @property
+    def tail(self) -> bool:
+        """Whether any test is printed in the copy."""
+        return self.row_tail or self.column_tail
+
+    @property
+    def bytes_left(self) -> str:
+        """C expression of the bytes that a vector takes of ``left`` elements."""
+        size = self.dtype.bytes
+        return f"min(max(left, 0), {self.role}_VECTOR / {size}) * {size}"
+
+    @property
+    def slot_start(self) -> str:
+        """C expression of where the slice starts in a slot, to be added before another."""
+        return "" if self.name == "a" else "A_BYTES + "
+
+    @property
+    def pass_step(self) -> str:
+        """C expression of the bytes in shared memory from one pass of the copy to the next."""
+        step = (
+            f"{self.role}_PASS_ROWS * 4"
+            if self.k_major
+            else f"{self.role}_PASS_ROWS * {self.role}_PITCH * 4"
+        )
+        return f"({step})"
