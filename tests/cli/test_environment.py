@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from deepgemm_codegen.overrides import OVERRIDE_WORDS
 from deepgemm_codegen.spec import MAX_DIMENSION, OVERRIDES
 from tests.cli.conftest import SMALL, Cli
 
@@ -41,8 +42,8 @@ def test_every_override_is_a_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch,
     result = cli(*SMALL, "--emit=cu")
     assert (result.code, result.out) == (2, "")
     wanted = "not a whole number; give a whole number"
-    if name == "family":
-        wanted = "unknown; give mma_sync or wgmma"
+    if name in OVERRIDE_WORDS:
+        wanted = f"unknown; give {' or '.join(OVERRIDE_WORDS[name])}"
     assert result.err == f"error: DGEMM_{name.upper()} = zero: {wanted}\n"
 
 
