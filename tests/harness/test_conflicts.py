@@ -15,7 +15,7 @@ from deepgemm_codegen.emulator.joins import joins_of
 from deepgemm_codegen.harness.memory_costs import cost_lines, memory_costs
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.resources import data_folder
-from deepgemm_codegen.specfile import read_all
+from deepgemm_codegen.specfile import read
 from deepgemm_codegen.toolchain import build_cubin, compile_ptx
 from deepgemm_codegen.toolchain.tools import disassemble
 from tests.harness.support import compiled, plan_of, source_of
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from deepgemm_codegen.specfile import SpecEntry
 
 CONFIGS = data_folder("configs")
-SHIPPED = read_all([str(path) for path in sorted(CONFIGS.glob("[bk]e*/*.yaml"))])
-"""Every kernel of ``configs/kernels`` and ``configs/bench``."""
+FILES = [path for folder in ("kernels", "bench") for path in (CONFIGS / folder).glob("*.yaml")]
+SHIPPED = list({entry.spec: entry for path in sorted(FILES) for entry in read(path)}.values())
+"""Every kernel of ``configs/kernels`` and ``configs/bench``, once."""
 
 SAMPLED = 40
 """Of so many shipped kernels one is in the sampled run; the full run has all."""
