@@ -22,6 +22,7 @@ import random
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,7 @@ def choices(spec: GemmSpec, count: int, seed: int) -> list[tuple[WgmmaChoice, fl
         if _shape_of(choice) not in seen:
             seen.add(_shape_of(choice))
             group = generator.choice((4, 8, 16, 32))
-            numbers = [getattr(choice, name) for name in FIELDS[:-1]]
-            chosen.append((WgmmaChoice(*numbers, group), us))
+            chosen.append((replace(choice, raster_group=group), us))
     return chosen
 
 

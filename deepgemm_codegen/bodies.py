@@ -170,7 +170,8 @@ class Wgmma:
         cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
             blocks along n share A's. At most one of them is more than 1.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
-            computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32.
+            computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32;
+            ``sums`` stores partial sums straight from registers.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
         d_bytes: of an element of D.
         a, b: the operands by role.
@@ -184,7 +185,7 @@ class Wgmma:
     stages: int
     cluster_m: int
     cluster_n: int
-    store: Literal["tma", "slab"]
+    store: Literal["tma", "slab", "sums"]
     slab_n: int
     d_bytes: int
     a: TmaOperand
@@ -208,9 +209,11 @@ class Wgmma:
     @property
     def epilogue_template(self) -> str:
         """Path of the epilogue's template below ``templates/``."""
-        if self.store == "slab":
-            return "epilogues/consumer_slab.cu.j2"
-        return "epilogues/tma_store.cu.j2" if self.d_bytes == 2 else "epilogues/tma_bytes.cu.j2"
+        stems = {"tma": "tma_store", "slab": "consumer_slab", "sums": "consumer_sums"}
+        stem = stems[self.store]
+        if self.store == "tma" and self.d_bytes != 2:
+            stem = "tma_bytes"
+        return f"epilogues/{stem}.cu.j2"
 
     @property
     def cluster(self) -> int:
@@ -294,6 +297,8 @@ class Wgmma:
         if self.store == "tma":
             columns, slots = self.store_panels
             return self.consumers * slots * self.consumer_m * columns * self.d_bytes
+        if self.store == "sums":
+            return 0
         return self.consumers * 4 * 16 * self.slab_n * 4
 
     @property

@@ -122,7 +122,7 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     """
     output = plan.output
     if output.partial:
-        return [leaving]
+        return []
     names = _step_primitives(plan)
     if output.dtype.bits == 8:
         names.extend(_byte_primitives(plan))

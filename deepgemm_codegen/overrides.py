@@ -38,6 +38,7 @@ class Overrides:
     cluster_m: int | None = None
     cluster_n: int | None = None
     split_k: int | None = None
+    split_k_from: int | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, str | int]) -> Overrides:
@@ -74,7 +75,8 @@ OVERRIDES: dict[str, str] = {
     "tiles_at_once": "tiles in the consumers' hands: 1 cooperative, 2 ping-pong (wgmma)",
     "cluster_m": "blocks of a cluster along m, which share B's tiles: 1 or 2 (wgmma)",
     "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
-    "split_k": "parts of k that blocks sum apart; a second kernel adds them (mma_sync)",
+    "split_k": "parts of k that blocks sum apart; a second kernel adds them",
+    "split_k_from": "the k from which the tree may cut k into parts; 0: never",
 }
 """Help text of every override, in the order flags and docs show them."""
 
@@ -100,7 +102,7 @@ def override_value(name: str, text: str | int, shown: str = "") -> int | str:
     words = OVERRIDE_WORDS.get(name)
     if words is None:
         number = whole_number(text, shown)
-        check_range(number, shown, 1, MAX_DIMENSION)
+        check_range(number, shown, 0 if name == "split_k_from" else 1, MAX_DIMENSION)
         return number
     word = str(text).strip()
     if word not in words:

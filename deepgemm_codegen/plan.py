@@ -243,6 +243,7 @@ class KernelPlan:
             return times(self.tiles, Number(self.k.split))
         cluster = self.body.cluster
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)
+        clusters = times(clusters, Number(self.k.split))
         if cluster == 1:
             return Minimum(clusters, Variable("sms"))
         return times(Number(cluster), Minimum(clusters, FloorDiv(Variable("sms"), cluster)))

@@ -102,6 +102,10 @@ class Text:
     readers: str
     store_chunk: str
     inside: str
+    fragment_columns: str
+    add: str
+    unit: str
+    units: str
 
 
 def _copy_primitives(operands: Sequence[Operand | SimtOperand]) -> list[tuple[str, int]]:
@@ -120,7 +124,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     """
     body = plan.body
     if isinstance(body, Reduce):
-        needed = ("load_sums", *output_primitives(plan, ""), *_launch_primitives(plan))
+        adding = ("wrapping_add",) if plan.spec.dtype_acc.integer else ()
+        needed = (*adding, "load_sums", *output_primitives(plan, ""), *_launch_primitives(plan))
         return tuple((name, 0) for name in dict.fromkeys(needed))
     leaving: str
     if isinstance(body, Wgmma):
@@ -336,4 +341,8 @@ def text_of(plan: KernelPlan) -> Text:
         store_chunk=_store_chunk(plan),
         grid=_grid_c(plan),
         inside=_inside(plan),
+        fragment_columns="TILE_N / 8" if isinstance(plan.body, Wgmma) else "FRAGMENTS_N",
+        add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
+        unit="unit" if plan.output.partial else "tile",
+        units="units" if plan.output.partial else "tiles",
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.dtypes import FP32
-
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import StepOperand
@@ -133,7 +131,7 @@ def partial_parameters(
         for p in kernel_parameters(spec, tensor_maps)
         if p.role in kept or p.name in ("lda", "ldb")
     ]
-    found.insert(2, Parameter(partials, "region", FP32, written=True))
+    found.insert(2, Parameter(partials, "region", spec.dtype_acc, written=True))
     return tuple(found)
 
 
@@ -141,4 +139,4 @@ def reduce_parameters(spec: GemmSpec, partials: str) -> tuple[Parameter, ...]:
     """The arguments of a kernel that makes D of the region ``partials``."""
     unused = ("a", "b", "k", "lda", "ldb")
     found = (p for p in parameters(spec) if p.name not in unused)
-    return (Parameter(partials, "region", FP32), *found)
+    return (Parameter(partials, "region", spec.dtype_acc), *found)

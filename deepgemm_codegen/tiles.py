@@ -20,8 +20,8 @@ WARP = 32
 """Threads of a warp."""
 
 PARTIALS = "partials"
-"""The workspace's region of partial sums: of each product and each part of k a matrix of fp32 as
-large as D, row-major, its rows on 16 bytes."""
+"""The workspace's region of partial sums: of each product and each part of k a matrix as large as
+D, of the type that products are summed in, row-major, its rows on 16 bytes."""
 
 _VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32", 2: "ushort1"}
 

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _PREFETCH = "DGEMM_PREFETCH_DEPTH"
+_SPLIT_K = "DGEMM_DYNAMIC_SPLIT_K"
 _OTHER_VARIABLES = ("DGEMM_CACHE_DIR", "DGEMM_COMPILATION_TIMEOUT_MS")
 
 
@@ -96,17 +97,28 @@ def environment_settings(env: Mapping[str, str], console: Console) -> dict[str, 
         depth = whole_number(text, _PREFETCH)
         check_range(depth, _PREFETCH, 0, MAX_DIMENSION - 1)
         setting = Setting(str(depth + 1), f"{_PREFETCH}={text}")
-        twin = found.setdefault("stages", setting)
-        if twin.value != setting.value:
-            raise InputError(
-                f"{twin.variable} and {setting.variable} disagree; the prefetch depth is one less"
-                " than the stages: unset one of them"
-            )
-    known = [f"DGEMM_{name.upper()}" for name in OVERRIDES] + [_PREFETCH, *_OTHER_VARIABLES]
+        _add(found, "stages", setting, "; the prefetch depth is one less than the stages:")
+    text = env.get(_SPLIT_K, "").strip()
+    if text:
+        value = override_value("split_k_from", text, _SPLIT_K)
+        _add(found, "split_k_from", Setting(str(value), f"{_SPLIT_K}={text}"), ":")
+    known = [f"DGEMM_{name.upper()}" for name in OVERRIDES]
+    known += [_PREFETCH, _SPLIT_K, *_OTHER_VARIABLES]
     for variable in sorted(env):
         if variable.startswith("DGEMM_") and variable not in known:
             console.problem(f"warning: {variable} sets nothing{nearest_variable(variable, known)}")
     return found
+
+
+def _add(found: dict[str, Setting], name: str, setting: Setting, why: str) -> None:
+    """Adds what a variable of another name than the field's sets.
+
+    Raises:
+        InputError: the field's own variable says otherwise.
+    """
+    twin = found.setdefault(name, setting)
+    if twin.value != setting.value:
+        raise InputError(f"{twin.variable} and {setting.variable} disagree{why} unset one of them")
 
 
 def nearest_variable(variable: str, known: list[str]) -> str:

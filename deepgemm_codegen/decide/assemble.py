@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR, partial_leading, partials, reduce_body
-from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.plan import (
     Bandwidth,
@@ -131,7 +130,7 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
         whole,
         name=f"{whole.name}_product",
         output=Output(
-            dtype=FP32,
+            dtype=whole.spec.dtype_acc,
             leading=leading,
             c_dtype=None,
             c_leading=None,
@@ -155,5 +154,5 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
         decisions=(),
         dependent=early,
     )
-    workspace = partials(whole.m, whole.n, whole.batch, parts)
+    workspace = partials(whole.spec, whole.m, whole.n, parts)
     return Program(whole.name, (product, reduction), workspace)

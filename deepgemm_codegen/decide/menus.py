@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["LEAST_REACH", "MAX_RASTER", "MAX_TILE", "STAGES", "TILE_NS", "reaching", "why_illegal"]
+__all__ = [
+    "CUT_TILES",
+    "LEAST_REACH",
+    "MAX_RASTER",
+    "MAX_TILE",
+    "STAGES",
+    "TILE_NS",
+    "few",
+    "reaching",
+    "why_illegal",
+]
 
 MAX_TILE = 256
 """Largest tile_m and tile_n; 256x256 already asks for more sums than registers hold."""
@@ -19,6 +29,14 @@ LEAST_REACH = 32
 
 MAX_RASTER = 1024
 """Largest raster group that may be asked for; beyond a few dozen rows nothing changes."""
+
+CUT_TILES = (16, 32, 64, 128, 192, 256)
+"""Rows and columns of a tile that are tried where k is cut into parts."""
+
+
+def few(values: tuple[int, ...], menu: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the values that are on a menu, and the last of the menu, which covers the extent."""
+    return (*(value for value in menu[:-1] if value in values), menu[-1])
 
 
 def reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:

@@ -2,41 +2,73 @@
 
 A product with few tiles and a long k leaves multiprocessors idle. Cut into parts, its tiles are as
 many times more; each writes its sums to the workspace, and a second kernel adds them in one
-order and applies the epilogue.
+order and applies the epilogue. A family searches once whole, and once for each number of parts
+that would fill the multiprocessors, as long as that can win.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from deepgemm_codegen.bodies import Reduce
 from deepgemm_codegen.decide.prediction import output_bytes
-from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.expressions import Number, rounded_up, times
+from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.workspace import Workspace, workspace_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tiles import Extent
 
 __all__ = [
-    "MAX_SPLIT_K",
     "PARTIAL_VECTOR",
+    "SPLIT_K",
+    "THRESHOLD",
+    "cheapest_cut",
     "cut",
     "partial_leading",
     "partials",
+    "parts_to_try",
     "reduce_body",
     "reduce_clocks",
-    "split_reason",
+    "split_answer",
 ]
 
-MAX_SPLIT_K = 256
-"""Parts of k at most; beyond that the second kernel reads more than the first."""
+THRESHOLD: dict[str, range] = {"split_k_from": range(MAX_DIMENSION + 1)}
+"""What every family takes, also one that never cuts k."""
+
+SPLIT_K: dict[str, range] = {"split_k": range(1, 257), **THRESHOLD}
+"""Every number that an override may ask for; with more parts the second kernel reads more than the
+first."""
+
+MAX_SPLIT_K = SPLIT_K["split_k"][-1]
+SPLIT_K_FROM = 512
+"""The k from which the tree cuts, unless told otherwise: a part should last longer than what the
+second kernel costs."""
+
+TILES = ((32, 64), (64, 64), (64, 128), (128, 128), (128, 256))
+"""Tiles that a number of parts is to fill the multiprocessors with."""
+
+PROMISING = 1.2
+"""A cut is tried where the whole takes so much longer than what no cut can beat."""
+
+LEAST_PART = 128
+"""Elements of k that a part has at least."""
+
+WORTH = 0.97
+"""A cut has to be so much faster, as predicted: it takes memory of the caller's."""
+
+SUM_BYTES = 4
+"""Of a partial sum, fp32 or int32."""
 
 PARTIAL_VECTOR = 4
-"""fp32 sums that a lane writes at a time: 16 bytes, on which every row of partial sums starts."""
+"""Sums that a lane writes at a time: 16 bytes, on which every row of partial sums starts."""
 
 THREADS = 256
 """Threads of a reducing block."""
@@ -52,15 +84,42 @@ L2_REDUCE_RATE = 30
 """Bytes a clock and multiprocessor at which partial sums come back from the L2. An estimate."""
 
 
+class _Found(Protocol):
+    @property
+    def clocks(self) -> float: ...
+
+
+Result = TypeVar("Result", bound=_Found)
+
+
+def parts_to_try(problem: Problem, machine: Machine, overrides: Overrides) -> tuple[int, ...]:
+    """Numbers of parts that may pay beside 1, or the user's alone."""
+    if overrides.split_k is not None:
+        return (overrides.split_k,)
+    start = SPLIT_K_FROM if overrides.split_k_from is None else overrides.split_k_from
+    most = min(problem.k // LEAST_PART, MAX_SPLIT_K)
+    if start == 0 or problem.k < start or most < 2 or problem.dynamic_k:
+        return (1,)
+    found = {1}
+    for tile_m, tile_n in TILES:
+        tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
+        found.add(min(max(machine.sms // tiles, 1), most))
+    return tuple(sorted(found))
+
+
 def cut(problem: Problem, parts: int) -> Problem:
-    """The problem as the product kernel sees it: each part of k is a product of its own."""
+    """The problem as the product kernel sees it: each part of k is a product of its own.
+
+    Where a part ends, and whether k's tail is in it, is not known when the kernel is written.
+    """
     if parts == 1:
         return problem
     return problem._replace(
         k=-(-problem.k // parts),
+        dynamic_k=True,
         batch=problem.batch * parts,
         vector=PARTIAL_VECTOR,
-        d_bytes=FP32.bytes,
+        d_bytes=SUM_BYTES,
         c_bytes=0,
     )
 
@@ -70,11 +129,11 @@ def partial_leading(n: Extent) -> int | None:
     return None if n.dynamic else -(-n.size // PARTIAL_VECTOR) * PARTIAL_VECTOR
 
 
-def partials(m: Extent, n: Extent, batch: int, parts: int) -> Workspace:
+def partials(spec: GemmSpec, m: Extent, n: Extent, parts: int) -> Workspace:
     """The workspace of a product whose k is cut."""
     row = rounded_up(n.expression, PARTIAL_VECTOR)
-    elements = times(times(m.expression, row), Number(batch * parts))
-    return workspace_of([(PARTIALS, FP32, elements)])
+    elements = times(times(m.expression, row), Number(spec.batch * parts))
+    return workspace_of([(PARTIALS, spec.dtype_acc, elements)])
 
 
 def reduce_body(problem: Problem, machine: Machine, parts: int, leading: int | None) -> Reduce:
@@ -103,13 +162,49 @@ def reduce_clocks(problem: Problem, machine: Machine, parts: int) -> float:
     """Clocks of the second kernel of a problem whose k is cut; 0 where it is not."""
     if parts == 1:
         return 0.0
-    read = parts * problem.batch * problem.m * problem.n * FP32.bytes
+    read = parts * problem.batch * problem.m * problem.n * SUM_BYTES
     moved = read / (machine.sms * L2_REDUCE_RATE)
     out = output_bytes(problem) / machine.dram_rate
     return REDUCE_US * machine.clock_mhz + max(moved, out)
 
 
-def split_reason(parts: int, later: float, machine: Machine) -> tuple[str, str]:
-    """The answer to the question, and its reason; ``later``: clocks of the second kernel."""
-    microseconds = later / machine.clock_mhz
-    return f"{parts} parts", f"a second kernel adds them in {microseconds:.1f} us as predicted"
+def cheapest_cut(
+    numbers: tuple[int, ...],
+    later: Callable[[int], float],
+    search: Callable[[int, float], Result | None],
+    floor: float,
+    below: float,
+) -> tuple[int, Result] | None:
+    """The number of parts whose kernels take least, and what was found for it.
+
+    Two numbers in a row that are no better end the search: the least of them lies before.
+
+    Args:
+        numbers: of parts, ascending.
+        later: clocks of the kernels behind the product, by the number of parts.
+        search: the product kernel for a number of parts that takes fewer clocks than given.
+        floor: clocks that no product kernel can beat.
+        below: clocks that a rival takes.
+    """
+    best = None
+    misses = 0
+    for number in numbers:
+        limit = below - later(number)
+        if number > 1 and (misses == 2 or below <= PROMISING * (floor + later(number))):
+            break
+        found = search(number, limit)
+        misses += 1
+        if found is not None:
+            best, below, misses = (number, found), WORTH * (found.clocks + later(number)), 0
+    return best
+
+
+def split_answer(
+    problem: Problem, machine: Machine, parts: int
+) -> tuple[tuple[str, str, str], ...]:
+    """The question with its answer and reason; nothing where k stays whole."""
+    if parts == 1:
+        return ()
+    microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz
+    reason = f"a second kernel adds them, in {microseconds:.1f} us as predicted"
+    return (("split k", f"{parts} parts", reason),)

@@ -16,13 +16,13 @@ from tests.harness.support import SMALL, assert_right, launch, program_of
 WIDE = MmaSyncChoice(128, 128, 32, 2, 4, 3, 2, 8)
 
 
-@planted(faults.text(r"partials \+= unit \* ", "partials += (unit + 8) * "), full=True)
+@planted(faults.text(r"= partials \+ unit", "= partials + (unit + 8)"), full=True)
 def test_s02_partial_sums_stay_in_the_workspace() -> None:
     """Fault seen: partial sums behind the workspace's end."""
     assert_right("m=1024 n=1024 k=8192 layout=nt", replace(WIDE, split_k=8), effort=0.2)
 
 
-@planted(faults.text(r"partials \+= unit \* ", "partials += (unit + 2) * "))
+@planted(faults.text(r"= partials \+ unit", "= partials + (unit + 2)"))
 def test_s02_partial_sums_stay_in_the_workspace_in_small() -> None:
     """Fault seen: partial sums behind the workspace's end."""
     assert_right("m=72 n=40 k=256 layout=nt", replace(SMALL, split_k=8))

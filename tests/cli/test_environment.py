@@ -84,6 +84,23 @@ def test_a_bad_prefetch_depth(
     assert (result.code, result.out, result.err) == (2, "", f"error: {message}\n")
 
 
+def test_the_threshold_of_split_k_has_a_name_of_its_own(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ["--m=64", "--n=64", "--k=16384", "--emit=plan"]
+    assert len(json.loads(cli(*flags).out)["kernels"]) == 2
+    monkeypatch.setenv("DGEMM_DYNAMIC_SPLIT_K", "0")
+    result = cli(*flags)
+    assert result.err == "note: split_k_from = 0 from the environment (DGEMM_DYNAMIC_SPLIT_K=0)\n"
+    assert len(json.loads(result.out)["kernels"]) == 1
+    monkeypatch.setenv("DGEMM_SPLIT_K_FROM", "4096")
+    result = cli(*flags)
+    assert result.code == 2
+    assert result.err == (
+        "error: DGEMM_SPLIT_K_FROM=4096 and DGEMM_DYNAMIC_SPLIT_K=0 disagree: unset one of them\n"
+    )
+
+
 def test_a_flag_beats_the_environment_in_silence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DGEMM_STAGES", "4")
     result = cli(*SMALL, "--stages=2", "--emit=cu")

@@ -19,6 +19,7 @@ from deepgemm_codegen.decide.mma_sync.menu import Menu, menu_for
 from deepgemm_codegen.decide.mma_sync.predict import predict
 from deepgemm_codegen.decide.mma_sync.search import cost, search
 from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.split_k import cut
 from deepgemm_codegen.spec import GemmSpec
 from tests.decide.brute import least_cost
 from tests.decide.specs import mma_body, random_spec
@@ -92,7 +93,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:  # P13, P19, P20
     plan = decide(spec, arch).kernels[0]
     body = mma_body(plan)
     problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
-    assert list(violations(problem, machine, choice_of(plan))) == []
+    assert list(violations(cut(problem, plan.k.split), machine, choice_of(plan))) == []
     assert body.shared_bytes <= arch.shared_per_block
     resident = body.min_blocks * (body.shared_bytes + arch.shared_reserved)
     assert resident <= arch.shared_per_sm

@@ -94,7 +94,7 @@ def test_the_model_ranks_what_was_measured() -> None:
         setting = setting_of(spec, load_arch("sm_90a", "H200"))
         task = task_of(spec, setting.problem, setting.machine)
         measured = {
-            WgmmaChoice(*(plan[name] for name in WgmmaChoice.__slots__)): plan["us"]
+            WgmmaChoice(*(plan.get(name, 1) for name in WgmmaChoice.__slots__)): plan["us"]
             for plan in entry["plans"]
             if "us" in plan
         }

@@ -33,7 +33,6 @@ enum : int {
     B_SWIZZLE = 32,
     A_VECTOR = 2,
     B_VECTOR = 2,
-    D_VECTOR = 4,
     SPLIT_K = 3,
 };
 
@@ -45,10 +44,6 @@ enum : int {
     FRAGMENTS_M = WARP_M / MMA_M,
     FRAGMENTS_N = WARP_N / MMA_N,
     STEPS = TILE_K / 16,
-    LANES_PER_ROW = 8,
-    ROWS_PER_PASS = 4,
-    ROW_PASSES = MMA_M / ROWS_PER_PASS,
-    STORE_PASSES = ROW_PASSES * WARP_N / (LANES_PER_ROW * D_VECTOR),
 };
 
 // ---- shared memory: a ring of STAGES slots, each A's tile then B's --------------------------
@@ -57,8 +52,6 @@ enum : int {
     B_BYTES = TILE_N * TILE_K * 2,
     STAGE_BYTES = A_BYTES + B_BYTES,
     RING_BYTES = STAGES * STAGE_BYTES,
-    SLAB_N = WARP_N,
-    SLAB_BYTES = MMA_M * SLAB_N * 4,
     SHARED_BYTES = 16384,
     A_PANEL_BYTES = TILE_M * A_SWIZZLE,
     A_PASS_ROWS = THREADS * A_VECTOR / A_SWIZZLE,
@@ -70,7 +63,6 @@ enum : int {
     B_VECTORS = B_BYTES / B_PANEL_BYTES * B_PASSES,
 };
 static_assert(RING_BYTES <= SHARED_BYTES, "the ring fits");
-static_assert(WARPS_M * WARPS_N * SLAB_BYTES <= SHARED_BYTES, "the epilogue's slabs fit");
 static_assert(THREADS * A_VECTOR % (8 * A_SWIZZLE) == 0, "a pass keeps A's swizzle phase");
 static_assert(THREADS * B_VECTOR % (8 * B_SWIZZLE) == 0, "a pass keeps B's swizzle phase");
 
@@ -103,19 +95,6 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
                  "{ %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Where (row, column) of the warp's fp32 slab lies: chunks of four columns XORed with the row, so
-// that neither the fragments' writes nor the rows' reads meet a bank twice.
-__device__ __forceinline__ int slab_index(int row, int column)
-{
-    return row * SLAB_N + (column ^ (row % 4 * 8));
-}
-
-// Lets the kernel behind this one in the stream begin, where it was launched for that.
-__device__ __forceinline__ void launch_dependents()
-{
-    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 }
 
 // ---- kernel --------------------------------------------------------------------------------
@@ -152,7 +131,6 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
     const int first_slice = part * (slices / SPLIT_K) + min(part, slices % SPLIT_K);
     const int k0 = first_slice * TILE_K;
     const i64 ldp = (i64{ n } + 3) / 4 * 4;
-    partials += unit * (m * ldp);
     a += unit / SPLIT_K * (m * lda);
     b += unit / SPLIT_K * (k * ldb);
 
@@ -311,38 +289,25 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
-    launch_dependents();  // not earlier: blocks that wait take room from those that work
-    // -- epilogue: MMA_M rows at a time through this warp's slab, then whole rows to D --
-    float* slab = reinterpret_cast<float*>(shared + warp * SLAB_BYTES);
-    const int lane_row = lane / LANES_PER_ROW;
-    const int lane_column = lane % LANES_PER_ROW * D_VECTOR;
+    // -- this part's sums to the workspace: four lanes write 32 bytes of a row --
+    fp32* const target = partials + unit * (m * ldp);
     const int first_column = n0 + warp_n * WARP_N;
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M; ++i) {
-        const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
+        const int row = m0 + warp_m * WARP_M + i * MMA_M + lane / 4;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
 #pragma unroll
-        for (int j = 0; j < SLAB_N / 8; ++j) {
-            const int column = j * 8 + lane % 4 * 2;
-            const float2 upper = { sums[j][0], sums[j][1] };
-            const float2 lower = { sums[j][2], sums[j][3] };
-            *reinterpret_cast<float2*>(slab + slab_index(lane / 4, column)) = upper;
-            *reinterpret_cast<float2*>(slab + slab_index(lane / 4 + 8, column)) = lower;
-        }
-        __syncwarp();  // these rows are complete
-#pragma unroll
-        for (int pass = 0; pass < STORE_PASSES; ++pass) {
-            const int slab_row = lane_row + pass % ROW_PASSES * ROWS_PER_PASS;
-            const int slab_column = lane_column + pass / ROW_PASSES * LANES_PER_ROW * D_VECTOR;
-            const int row = first_row + slab_row;
-            const int column = first_column + slab_column;
-            if (row >= m || column >= n) continue;
-            *reinterpret_cast<float4*>(partials + (row * ldp + column))
-                = *reinterpret_cast<const float4*>(slab + slab_index(slab_row, slab_column));
+        for (int j = 0; j < FRAGMENTS_N; ++j) {
+            const int column = first_column + j * 8 + lane % 4 * 2;
+            if (column >= n) continue;  // of a pair, at most the second is padding
+            fp32* upper = target + (row * ldp + column);
+            fp32* lower = upper + 8 * ldp;
+            if (row < m)
+                *reinterpret_cast<float2*>(upper) = make_float2(sums[j][0], sums[j][1]);
+            if (row + 8 < m)
+                *reinterpret_cast<float2*>(lower) = make_float2(sums[j][2], sums[j][3]);
         }
     }
 }
@@ -400,12 +365,6 @@ __device__ __forceinline__ void store_d(fp32* target, const float (&value)[D_VEC
     *reinterpret_cast<Vector*>(target) = vector;
 }
 
-// Waits until the kernel before this one in the stream has ended and its writes can be seen.
-__device__ __forceinline__ void wait_for_kernel_before()
-{
-    asm volatile("griddepcontrol.wait;" : : : "memory");
-}
-
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
@@ -419,7 +378,6 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
     i64 ldc,
     i64 ldd)
 {
-    wait_for_kernel_before();
     const int tiles_m = (m + TILE_M - 1) / TILE_M;
     const int tiles_n = (n + TILE_N - 1) / TILE_N;
 
@@ -539,21 +497,8 @@ extern "C" int gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_launch(
     fp32* const partials = reinterpret_cast<fp32*>(start);
     product::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product<<<static_cast<unsigned>(ceildiv(i64{ m }, 64) * ceildiv(i64{ n }, 64) * 2 * 3), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha, m, n, k, lda, ldb);
-    cudaLaunchAttribute early_reduce = {};  // it may begin before the one before it has ended
-    early_reduce.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early_reduce.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config_reduce = {};
-    config_reduce.gridDim =
-        dim3(static_cast<unsigned>(ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2));
-    config_reduce.blockDim = dim3(reduce::THREADS);
-    config_reduce.dynamicSmemBytes = reduce::SHARED_BYTES;
-    config_reduce.stream = stream;
-    config_reduce.attrs = &early_reduce;
-    config_reduce.numAttrs = 1;
-    const cudaError_t launched_reduce = cudaLaunchKernelEx(
-        &config_reduce, reduce::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce,
+    reduce::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce<<<static_cast<unsigned>(ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
         partials, c, d, alpha, beta, m, n, ldc, ldd);
-    if (launched_reduce != cudaSuccess) return launched_reduce;
     return cudaGetLastError();
 }
 #endif

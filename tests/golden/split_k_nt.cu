@@ -43,7 +43,6 @@ enum : int {
     B_SWIZZLE = 128,
     A_VECTOR = 16,
     B_VECTOR = 16,
-    D_VECTOR = 4,
     SPLIT_K = 5,
 };
 
@@ -58,10 +57,6 @@ enum : int {
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
-    LANES_PER_ROW = 8,
-    ROWS_PER_PASS = 4,
-    ROW_PASSES = MMA_M / ROWS_PER_PASS,
-    STORE_PASSES = ROW_PASSES * WARP_N / (LANES_PER_ROW * D_VECTOR),
 };
 enum : i64 {
     LDP = (N + 3) / 4 * 4,  // of the partial sums: their rows start on 16 bytes
@@ -73,8 +68,6 @@ enum : int {
     B_BYTES = TILE_N * TILE_K * 2,
     STAGE_BYTES = A_BYTES + B_BYTES,
     RING_BYTES = STAGES * STAGE_BYTES,
-    SLAB_N = WARP_N,
-    SLAB_BYTES = MMA_M * SLAB_N * 4,
     SHARED_BYTES = 65536,
     A_PANEL_BYTES = TILE_M * A_SWIZZLE,
     A_PASS_ROWS = THREADS * A_VECTOR / A_SWIZZLE,
@@ -86,7 +79,6 @@ enum : int {
     B_VECTORS = B_BYTES / B_PANEL_BYTES * B_PASSES,
 };
 static_assert(RING_BYTES <= SHARED_BYTES, "the ring fits");
-static_assert(WARPS_M * WARPS_N * SLAB_BYTES <= SHARED_BYTES, "the epilogue's slabs fit");
 static_assert(THREADS * A_VECTOR % (8 * A_SWIZZLE) == 0, "a pass keeps A's swizzle phase");
 static_assert(THREADS * B_VECTOR % (8 * B_SWIZZLE) == 0, "a pass keeps B's swizzle phase");
 
@@ -132,13 +124,6 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Where (row, column) of the warp's fp32 slab lies: chunks of four columns XORed with the row, so
-// that neither the fragments' writes nor the rows' reads meet a bank twice.
-__device__ __forceinline__ int slab_index(int row, int column)
-{
-    return row * SLAB_N + (column ^ (row % 4 * 8));
-}
-
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product(
@@ -163,7 +148,6 @@ gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product(
     const int own_slices = SLICES / SPLIT_K + (part < SLICES % SPLIT_K);
     const int first_slice = part * (SLICES / SPLIT_K) + min(part, SLICES % SPLIT_K);
     const int k0 = first_slice * TILE_K;
-    partials += unit * (M * LDP);
 
     // -- which tile: groups of RASTER_GROUP tile rows, walked column by column --
     const int group = tile / (RASTER_GROUP * TILES_N);
@@ -298,36 +282,22 @@ gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product(
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
         cp_async_wait<0>();
-        __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
-    // -- epilogue: MMA_M rows at a time through this warp's slab, then whole rows to D --
-    float* slab = reinterpret_cast<float*>(shared + warp * SLAB_BYTES);
-    const int lane_row = lane / LANES_PER_ROW;
-    const int lane_column = lane % LANES_PER_ROW * D_VECTOR;
+    // -- this part's sums to the workspace: four lanes write 32 bytes of a row --
+    fp32* const target = partials + unit * (M * LDP);
     const int first_column = n0 + warp_n * WARP_N;
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M; ++i) {
-        const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
+        const int row = m0 + warp_m * WARP_M + i * MMA_M + lane / 4;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
 #pragma unroll
-        for (int j = 0; j < SLAB_N / 8; ++j) {
-            const int column = j * 8 + lane % 4 * 2;
-            const float2 upper = { sums[j][0], sums[j][1] };
-            const float2 lower = { sums[j][2], sums[j][3] };
-            *reinterpret_cast<float2*>(slab + slab_index(lane / 4, column)) = upper;
-            *reinterpret_cast<float2*>(slab + slab_index(lane / 4 + 8, column)) = lower;
-        }
-        __syncwarp();  // these rows are complete
-#pragma unroll
-        for (int pass = 0; pass < STORE_PASSES; ++pass) {
-            const int slab_row = lane_row + pass % ROW_PASSES * ROWS_PER_PASS;
-            const int slab_column = lane_column + pass / ROW_PASSES * LANES_PER_ROW * D_VECTOR;
-            const int row = first_row + slab_row;
-            const int column = first_column + slab_column;
-            *reinterpret_cast<float4*>(partials + (row * LDP + column))
-                = *reinterpret_cast<const float4*>(slab + slab_index(slab_row, slab_column));
+        for (int j = 0; j < FRAGMENTS_N; ++j) {
+            const int column = first_column + j * 8 + lane % 4 * 2;
+            fp32* upper = target + (row * LDP + column);
+            fp32* lower = upper + 8 * LDP;
+            *reinterpret_cast<float2*>(upper) = make_float2(sums[j][0], sums[j][1]);
+            *reinterpret_cast<float2*>(lower) = make_float2(sums[j][2], sums[j][3]);
         }
     }
 }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.blocks import blocks_for, region_of, written_by
 from deepgemm_codegen.harness.cases import cases_of, inputs_for
 from deepgemm_codegen.harness.oracle import Oracle, StepModel
@@ -31,6 +31,20 @@ CASES = [
 ]
 
 
+WGMMA = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8)
+WGMMA_CASES = [
+    ("m=64 n=64 k=512 layout=nt arch=sm_90a", WGMMA, 2),
+    (
+        "m=200 n=136 k=600 dtype_c=fp16 epilogue=bias,relu arch=sm_90a",
+        WgmmaChoice(128, 64, 2, 1, 4, 2, 1, 8),
+        3,
+    ),
+    ("m=100 n=72 k=328 layout=tn lda=104 dtype=bf16 dtype_d=fp32 layout_d=t arch=sm_90a", WGMMA, 5),
+    ("m=dynamic:90 n=dynamic:80 k=dynamic:520 lda=520 ldb=80 arch=sm_90a", WGMMA, 3),
+    ("m=64 n=64 k=64 layout=nt arch=sm_90a", WGMMA, 4),  # more parts than slices
+]
+
+
 def cut(parts: int) -> MmaSyncChoice:
     return replace(SMALL, split_k=parts)
 
@@ -39,6 +53,11 @@ def cut(parts: int) -> MmaSyncChoice:
 def test_split_k_is_right(text: str, parts: int) -> None:
     verdict = assert_right(text, cut(parts))
     assert {check.name for check in verdict.checks} == {"exact", "random", "hostile"}
+
+
+@pytest.mark.parametrize(("text", "choice", "parts"), WGMMA_CASES)
+def test_split_k_through_wgmma_is_right(text: str, choice: WgmmaChoice, parts: int) -> None:
+    assert_right(text, replace(choice, split_k=parts))
 
 
 def test_parts_of_k_are_whole_slices_and_all_of_k() -> None:
@@ -93,7 +112,7 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("no barrier before the groups meet", r"__syncthreads\(\);(\n    if \(group_of)", r"\1"),
     ("parts overlap", r"k0 = first_slice \* TILE_K", "k0 = 0"),
     ("the rest of the slices is forgotten", r" \+ \(part < SLICES % SPLIT_K\)", ""),
-    ("parts write to one place", r"partials \+= unit \* ", "partials += 0 * "),
+    ("parts write to one place", r"= partials \+ unit", "= partials + 0"),
     ("the batch's parts are mixed up", r"batch \* \(SPLIT_K \* part_e", "batch * (1 * part_e"),
     ("alpha scales nothing", r"__fmul_rn\(alpha, value\[v\]\)", "value[v]"),
     ("the epilogue runs in every part", r"(__fadd_rn\(value\[v\], sum\[v\]\))", r"relu(\1)"),

@@ -240,6 +240,26 @@ GOLDEN: dict[str, Program] = {
         tensor_cores="off",
         arch="sm_75",
     ),
+    # The same through wgmma: sums straight from registers, a cluster, uneven parts.
+    "split_k_wgmma_nt": _plan(
+        WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8, 3),
+        m=500,
+        n=300,
+        k=4000,
+        layout="nt",
+        dtype="bf16",
+        epilogue="gelu",
+        arch="sm_90a",
+    ),
+    # And with n at run time, one consumer, B MN-major.
+    "split_k_wgmma_dynamic_nn": _plan(
+        WgmmaChoice(64, 64, 1, 1, 6, 1, 1, 4, 8),
+        m=64,
+        n="dynamic:512",
+        k=8192,
+        ldb=512,
+        arch="sm_90a",
+    ),
     # Hopper's own family: D by TMA, both operands K-major.
     "wgmma_nt": _plan(
         WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16), m=4096, n=4096, k=4096, layout="nt", arch="sm_90a"

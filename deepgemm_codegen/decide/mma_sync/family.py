@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.family import Family, Setting, best_other
 from deepgemm_codegen.decide.mma_sync.menu import LEGAL, Menu, menu_for
-from deepgemm_codegen.decide.mma_sync.predict import predict
+from deepgemm_codegen.decide.mma_sync.predict import predict, roofline
 from deepgemm_codegen.decide.mma_sync.questions import answers
 from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
-from deepgemm_codegen.decide.split_k import cut, reduce_clocks
+from deepgemm_codegen.decide.split_k import cheapest_cut, cut, parts_to_try, reduce_clocks
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -63,9 +63,7 @@ class _Answer(NamedTuple):
         return found._replace(clocks=self.clocks, us=self.clocks / machine.clock_mhz)
 
     def decisions(self, family_reason: str) -> tuple[Decision, ...]:
-        return answers(
-            self.setting, self.problem, self.choice, self.prediction(), self.later, family_reason
-        )
+        return answers(self.setting, self.problem, self.choice, self.prediction(), family_reason)
 
     def rival(self, question: str) -> str:
         others = {}
@@ -106,25 +104,34 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     return ""
 
 
-def _parts(setting: Setting) -> int:
-    """Parts that k is cut into."""
-    return setting.spec.overrides.split_k or 1
-
-
 def _best(setting: Setting, below: float = inf) -> _Answer | None:
-    parts = _parts(setting)
-    problem = cut(setting.problem, parts)
-    later = reduce_clocks(setting.problem, setting.machine, parts)
-    menu = menu_for(problem, setting.spec.overrides)
-    found = search(problem, setting.machine, menu, below - later)
-    if found is None:
+    spec, _, problem, machine = setting
+
+    def found_for(parts: int, limit: float) -> Found | None:
+        own = cut(problem, parts)
+        menu = menu_for(own, spec.overrides, cut=parts > 1)
+        return search(own, machine, menu, limit)
+
+    cheapest = cheapest_cut(
+        parts_to_try(problem, machine, spec.overrides),
+        lambda parts: reduce_clocks(problem, machine, parts),
+        found_for,
+        roofline(problem, machine),
+        below,
+    )
+    if cheapest is None:
         return None
+    parts, found = cheapest
+    own, later = cut(problem, parts), reduce_clocks(problem, machine, parts)
     choice = replace(found.choice, split_k=parts)
-    return _Answer(setting, problem, menu, choice, found.clocks + later, found.costed, later)
+    menu = menu_for(own, spec.overrides, cut=parts > 1)
+    return _Answer(setting, own, menu, choice, found.clocks + later, found.costed, later)
 
 
 def _refuse(setting: Setting) -> InputError:
-    return refuse(setting._replace(problem=cut(setting.problem, _parts(setting))))
+    return refuse(
+        setting._replace(problem=cut(setting.problem, setting.spec.overrides.split_k or 1))
+    )
 
 
 MMA_SYNC = Family(

@@ -6,11 +6,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.menus import (
+    CUT_TILES,
     LEAST_REACH,
     MAX_RASTER,
     MAX_TILE,
     STAGES,
     TILE_NS,
+    few,
     reaching,
 )
 from deepgemm_codegen.decide.mma_sync.constraints import MAX_WARPS, MMA_M, MMA_N
@@ -18,7 +20,7 @@ from deepgemm_codegen.decide.mma_sync.pipeline import MAX_TILE_K, TILE_KS
 from deepgemm_codegen.decide.mma_sync.registers import MIN_BLOCKS
 from deepgemm_codegen.decide.mma_sync.warps import TILE_MS, WARP_LAYOUTS
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
-from deepgemm_codegen.decide.split_k import MAX_SPLIT_K
+from deepgemm_codegen.decide.split_k import SPLIT_K
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
@@ -38,7 +40,7 @@ LEGAL: dict[str, range] = {
     "stages": range(STAGES[0], STAGES[-1] + 1),
     "min_blocks": range(1, MAX_BLOCKS + 1),
     "raster_group": range(1, MAX_RASTER + 1),
-    "split_k": range(1, MAX_SPLIT_K + 1),
+    **SPLIT_K,
 }
 """Every value that an override may ask for; the tree itself tries fewer."""
 
@@ -59,16 +61,19 @@ class Menu(NamedTuple):
     raster_group: tuple[int, ...] = RASTER_GROUPS
 
 
-def menu_for(problem: Problem, overrides: Overrides | None = None) -> Menu:
+def menu_for(problem: Problem, overrides: Overrides | None = None, *, cut: bool = False) -> Menu:
     """The tree's menu for a problem, filtered by overrides with legal values.
 
-    Tiles and slices that reach further beyond the problem than they must are left out.
+    Tiles and slices that reach further beyond the problem than they must are left out. Where k is
+    ``cut``, a few tiles do: what fills the multiprocessors is the number of parts.
     """
     menu = Menu(
         tile_m=reaching(TILE_MS, max(problem.m, LEAST_REACH)),
         tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
         tile_k=reaching(TILE_KS[problem.element_bytes], problem.k),
     )
+    if cut:
+        menu = menu._replace(tile_m=few(CUT_TILES, menu.tile_m), tile_n=few(CUT_TILES, menu.tile_n))
     given = overrides.numbers() if overrides is not None else {}
     if not given:
         return menu

@@ -17,7 +17,7 @@ from deepgemm_codegen.decide.mma_sync.registers import (
 )
 from deepgemm_codegen.decide.occupancy import register_cap
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.decide.split_k import split_reason
+from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tiles import WARP
@@ -39,7 +39,6 @@ def answers(
     problem: Problem,
     choice: MmaSyncChoice,
     prediction: Prediction,
-    later: float,
     family_reason: str,
 ) -> tuple[Decision, ...]:
     """Every question with its answer and reason, in the order of the tree.
@@ -49,7 +48,6 @@ def answers(
         problem: as the product kernel sees it.
         choice: the winner.
         prediction: of all kernels.
-        later: clocks of those behind the product.
         family_reason: why this family.
     """
     arch, machine = setting.arch, setting.machine
@@ -66,8 +64,7 @@ def answers(
         ("raster", *_raster(problem, prediction, choice)),
         ("store", *_store(setting.problem)),
     ]
-    if choice.split_k > 1:
-        questions.append(("split k", *split_reason(choice.split_k, later, machine)))
+    questions += split_answer(setting.problem, machine, choice.split_k)
     return tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)

@@ -29,6 +29,7 @@ class WgmmaChoice:
         stages: ring slots.
         cluster_m, cluster_n: blocks of a cluster along m and n.
         raster_group: cluster rows of a raster group.
+        split_k: parts that k is cut into.
     """
 
     tile_m: int
@@ -39,6 +40,7 @@ class WgmmaChoice:
     cluster_m: int
     cluster_n: int
     raster_group: int
+    split_k: int = 1
 
     @property
     def words(self) -> str:
@@ -50,7 +52,8 @@ class WgmmaChoice:
         words = f"{self.tile_m}x{self.tile_n}x{tile_k}, {consumers}, {self.stages} stages"
         if self.cluster_m * self.cluster_n > 1:
             words += f", clusters {self.cluster_m}x{self.cluster_n}"
-        return f"{words}, group {self.raster_group}"
+        words += f", group {self.raster_group}"
+        return f"{words}, k in {self.split_k} parts" if self.split_k > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
@@ -62,10 +65,11 @@ class WgmmaChoice:
             tile_k,
             cluster_m=self.cluster_m,
             cluster_n=self.cluster_n,
+            split_k=self.split_k,
         )
         m, n, k = extents
         left, right = sources(spec)
-        store = store_of(spec, self.tile_n)
+        store = store_of(spec, self.tile_n) if self.split_k == 1 else "sums"
         slab_n = next(w for w in (64, 48, 32, 16, 8) if self.tile_n % w == 0)
         body = Wgmma(
             tile_m=self.tile_m,

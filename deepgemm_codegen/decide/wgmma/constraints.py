@@ -40,6 +40,11 @@ def turns(consumers: int, tiles_at_once: int) -> Miss | None:
     return (consumers, 2) if consumers < tiles_at_once else None
 
 
+def parts(count: int, tiles_at_once: int) -> Miss | None:
+    """A consumer that skips the other's slices must know how many: parts of k are not all equal."""
+    return (count, 1) if count > 1 and tiles_at_once > 1 else None
+
+
 def rows(tile_m: int, consumers: int, tiles_at_once: int) -> Miss | None:
     """A consumer takes one or two fragments of 64 rows."""
     got, left = divmod(tile_m * tiles_at_once, consumers)
@@ -93,6 +98,7 @@ def shared_block(needed: int, limit: int) -> Miss | None:
 
 PHRASES: dict[str, str] = {
     "turns": "{got} consumer cannot take tiles in turn; it takes {limit}",
+    "parts": "{got} parts of k for consumers that take tiles in turn; the limit is {limit}",
     "rows": "{got} rows a consumer; it takes 64 or 128",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
     "panels": "{got} rows or columns are no whole panel of 64",
@@ -114,10 +120,11 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
     consumers, at_once = choice.consumers, choice.tiles_at_once
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
     clusters_n = -(-problem.n // (tile_n * cluster_n))
-    clusters = -(-problem.m // (tile_m * cluster_m)) * clusters_n
+    clusters = -(-problem.m // (tile_m * cluster_m)) * clusters_n * task.parts
     needed = task.shared_bytes(tile_m, tile_n, consumers, at_once, choice.stages)
     for name, miss in (
         ("turns", turns(consumers, at_once)),
+        ("parts", parts(task.parts, at_once)),
         ("rows", rows(tile_m, consumers, at_once)),
         ("accumulators", accumulators(tile_m, tile_n, consumers, at_once)),
         ("panels", panels(tile_m, k_major=problem.a_k_major)),

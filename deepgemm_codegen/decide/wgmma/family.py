@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.family import Family, Setting, best_other
+from deepgemm_codegen.decide.split_k import cheapest_cut, parts_to_try, reduce_clocks
 from deepgemm_codegen.decide.tma import tma_obstacle
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
-from deepgemm_codegen.decide.wgmma.predict import predict
+from deepgemm_codegen.decide.wgmma.predict import predict, roofline
 from deepgemm_codegen.decide.wgmma.questions import answers
 from deepgemm_codegen.decide.wgmma.refuse import refuse
 from deepgemm_codegen.decide.wgmma.rejections import rejections
-from deepgemm_codegen.decide.wgmma.search import search
+from deepgemm_codegen.decide.wgmma.search import WgmmaFound, search
 from deepgemm_codegen.decide.wgmma.task import Task, task_of
 from deepgemm_codegen.decide.wgmma.tile import TILE_K
 
@@ -37,7 +38,16 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 class _Answer(NamedTuple):
-    """See `deepgemm_codegen.decide.family.Answer`."""
+    """See `deepgemm_codegen.decide.family.Answer`.
+
+    Attributes:
+        setting: of the whole problem.
+        task: of the product kernel.
+        menu: what it was chosen from.
+        choice, costed: see there.
+        clocks: of all kernels.
+        later: of those behind the product.
+    """
 
     setting: Setting
     task: Task
@@ -45,9 +55,11 @@ class _Answer(NamedTuple):
     choice: WgmmaChoice
     clocks: float
     costed: int
+    later: float
 
     def prediction(self) -> Prediction:
-        return predict(self.task, self.choice)
+        microseconds = self.clocks / self.setting.machine.clock_mhz
+        return predict(self.task, self.choice)._replace(clocks=self.clocks, us=microseconds)
 
     def decisions(self, family_reason: str) -> tuple[Decision, ...]:
         spec = self.setting.spec
@@ -58,12 +70,13 @@ class _Answer(NamedTuple):
         for field in _FIELDS.get(question, ()):
             own = getattr(self.choice, field)
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
-        return best_other(
-            others,
-            self.setting.spec.overrides.numbers(),
-            self.clocks,
-            lambda changed: search(self.task, self.menu._replace(**changed)),
-        )
+
+        def search_in(changed: dict[str, Any]) -> WgmmaFound | None:
+            found = search(self.task, self.menu._replace(**changed))
+            return found and found._replace(clocks=found.clocks + self.later)
+
+        given = self.setting.spec.overrides.numbers()
+        return best_other(others, given, self.clocks, search_in)
 
     def rejections(self) -> tuple[Rejection, ...]:
         return rejections(self.task, self.menu, self.choice)
@@ -86,14 +99,31 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
 
 
 def _best(setting: Setting, below: float = inf) -> _Answer | None:
-    task = task_of(setting.spec, setting.problem, setting.machine)
-    menu = menu_for(setting.problem, setting.spec.overrides.numbers())
-    found = search(task, menu)
-    return None if found is None or found.clocks >= below else _Answer(setting, task, menu, *found)
+    spec, _, problem, machine = setting
+    given = spec.overrides.numbers()
+
+    def found_for(parts: int, limit: float) -> WgmmaFound | None:
+        menu = menu_for(problem, given, cut=parts > 1)
+        return search(task_of(spec, problem, machine, parts), menu, limit)
+
+    cheapest = cheapest_cut(
+        parts_to_try(problem, machine, spec.overrides),
+        lambda parts: reduce_clocks(problem, machine, parts),
+        found_for,
+        roofline(task_of(spec, problem, machine)),
+        below,
+    )
+    if cheapest is None:
+        return None
+    parts, (choice, clocks, costed) = cheapest
+    task, later = task_of(spec, problem, machine, parts), reduce_clocks(problem, machine, parts)
+    menu = menu_for(problem, given, cut=parts > 1)
+    return _Answer(setting, task, menu, choice, clocks + later, costed, later)
 
 
 def _refuse(setting: Setting) -> InputError:
-    return refuse(setting.spec, task_of(setting.spec, setting.problem, setting.machine))
+    spec, _, problem, machine = setting
+    return refuse(spec, task_of(spec, problem, machine, spec.overrides.split_k or 1))
 
 
 WGMMA = Family(

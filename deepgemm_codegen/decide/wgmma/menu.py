@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.menus import (
+    CUT_TILES,
     LEAST_REACH,
     MAX_RASTER,
     MAX_TILE,
     TILE_NS,
+    few,
     reaching,
 )
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
+from deepgemm_codegen.decide.split_k import SPLIT_K
 from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_K, TILE_MS
 
@@ -33,6 +36,7 @@ LEGAL: dict[str, range] = {
     "tiles_at_once": range(1, 3),
     "cluster_m": range(1, 3),
     "cluster_n": range(1, 3),
+    **SPLIT_K,
 }
 """Every value that an override may ask for."""
 
@@ -50,12 +54,17 @@ class WgmmaMenu(NamedTuple):
     raster_group: tuple[int, ...] = RASTER_GROUPS
 
 
-def menu_for(problem: Problem, given: dict[str, int]) -> WgmmaMenu:
-    """The tree's menu for a problem, filtered by overrides with legal values."""
+def menu_for(problem: Problem, given: dict[str, int], *, cut: bool = False) -> WgmmaMenu:
+    """The tree's menu for a problem, filtered by overrides with legal values.
+
+    Where k is ``cut``, a few tiles do: what fills the multiprocessors is the number of parts.
+    """
     columns = max(problem.n, LEAST_REACH)
     if not problem.b_k_major:  # in whole panels
         columns = -(-columns // PANEL_COLUMNS) * PANEL_COLUMNS
     menu = WgmmaMenu(tile_m=reaching(TILE_MS, problem.m), tile_n=reaching(TILE_NS, columns))
+    if cut:
+        menu = menu._replace(tile_n=few(CUT_TILES, menu.tile_n))
     if not given:
         return menu
     chosen: dict[str, Any] = {

@@ -63,6 +63,13 @@ LAST_WRITE = 0.91
 """How long the last tiles' writing takes for each clock that device memory needs."""
 
 
+def roofline(task: Task) -> float:
+    """Clocks that no tile can beat: the launch, and the slower of math and memory."""
+    problem, machine = task.problem, task.machine
+    math = 2 * problem.m * problem.n * problem.k / machine.wgmma_rate / machine.sms
+    return LAUNCH_US * machine.clock_mhz + max(math, task.once)
+
+
 def kernel_clocks(
     task: Task, tile: Tile, cluster_m: int, cluster_n: int, stages: int, once: float
 ) -> float:
@@ -83,9 +90,9 @@ def kernel_clocks(
     sync = SYNC
     cluster = cluster_m * cluster_n
     if cluster == 1:
-        rounds = -(-tiles_m * tiles_n // machine.sms)
+        rounds = -(-tiles_m * tiles_n * task.parts // machine.sms)
     else:
-        clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n)
+        clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.parts
         rounds = -(-clusters // (machine.sms // cluster))
         total += CLUSTER_US * machine.clock_mhz
         sync += CLUSTER_SYNC
@@ -109,8 +116,8 @@ def kernel_clocks(
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
     out = task.out / rounds
     tma = task.tma_store and tile.whole_panels
-    finish = tile.tma_finish if tma else tile.slab_finish
-    if problem.c_bytes:
+    finish = finish_clocks(task, tile)
+    if problem.c_bytes and task.parts == 1:
         finish += machine.latency
     busy = slices * (slice_clocks + sync)
     if tile.tiles_at_once > 1:
@@ -118,8 +125,17 @@ def kernel_clocks(
         busy = max(slices * slice_clocks + TURN, (busy + finish) / 2, out)
         return total + rounds * busy + finish + LAST_WRITE * out
     busy += finish
-    between = max(out - busy, 0.0) if tma else SLAB_WRITE * out
+    between = SLAB_WRITE * out
+    if tma or task.parts > 1:
+        between = max(out - busy, 0.0)
     return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
+
+
+def finish_clocks(task: Task, tile: Tile) -> float:
+    """Clocks of a tile's epilogue, what is read of C apart."""
+    if task.parts > 1:
+        return tile.sums_finish
+    return tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish
 
 
 def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, float]:
@@ -152,7 +168,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     once = traffic / machine.dram_rate
     clocks = kernel_clocks(task, tile, cluster_m, cluster_n, choice.stages, once)
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
-    clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n)
+    clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.parts
     rounds = -(-clusters // (machine.sms // cluster))
     rows, columns = _loaded(task, tile_m, tile_n, rounds)
     rows, columns = rows / cluster_n, columns / cluster_m
@@ -176,10 +192,10 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     return Prediction(
         clocks=clocks,
         us=clocks / machine.clock_mhz,
-        tiles=tiles_m * tiles_n,
+        tiles=tiles_m * tiles_n * task.parts,
         waves=clusters / (machine.sms // cluster),
         slices=slices,
-        l2_bytes=(rows + columns) * PANEL_BYTES * slices * tiles_m * tiles_n,
+        l2_bytes=(rows + columns) * PANEL_BYTES * slices * tiles_m * tiles_n * task.parts,
         operand_bytes=traffic,
         dram_bytes=traffic + output_bytes(problem),
         parts=parts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
 from deepgemm_codegen.decide.wgmma.tile import TILE_K
 from deepgemm_codegen.plan import Decision
@@ -25,7 +26,7 @@ def answers(
     spec: GemmSpec, task: Task, choice: WgmmaChoice, prediction: Prediction, family_reason: str
 ) -> tuple[Decision, ...]:
     """Every question with its answer and reason, in the order of the tree."""
-    questions = (
+    questions = [
         ("family", "wgmma", family_reason),
         ("mma shape", f"m64n{choice.tile_n}k16", "one instruction spans the tile; sums in fp32"),
         ("tile", *_tile(task, choice, prediction)),
@@ -37,7 +38,8 @@ def answers(
         ("occupancy", *_OCCUPANCY),
         ("raster", *_raster(task, choice, prediction)),
         ("store", *_store(spec, task, choice)),
-    )
+    ]
+    questions += split_answer(task.problem, task.machine, choice.split_k)
     return tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
@@ -100,6 +102,12 @@ def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[st
 
 
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
+    if choice.split_k > 1:
+        elements = task.problem.vector
+        return (
+            f"{elements} element{'s' if elements > 1 else ''}",
+            "by the kernel that adds the parts",
+        )
     if store_of(spec, choice.tile_n) == "tma":
         return "TMA", "rows of D's tile are whole patterns; it leaves while the next is computed"
     if spec.dtype_d.bytes > 2:

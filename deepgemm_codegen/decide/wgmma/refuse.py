@@ -10,6 +10,7 @@ from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violations
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.search import search
+from deepgemm_codegen.decide.wgmma.task import task_of
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def refuse(spec: GemmSpec, task: Task) -> InputError:
     name, got, limit = _nearest_miss(task, menu_for(task.problem, given))
     blamed, nearest = next(reversed(given)), None
     for candidate in reversed(given):
-        nearest = _nearest_legal(task, given, candidate)
+        nearest = _nearest_legal(spec, task, given, candidate)
         if nearest is not None:
             blamed = candidate
             break
@@ -60,10 +61,13 @@ def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
     return nearest_miss(missed, PHRASES)
 
 
-def _nearest_legal(task: Task, given: dict[str, int], name: str) -> int | None:
+def _nearest_legal(spec: GemmSpec, task: Task, given: dict[str, int], name: str) -> int | None:
     """The legal value of one override that is nearest to the given one, the others kept."""
-    values = sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value))
-    for value in values:
-        if search(task, menu_for(task.problem, {**given, name: value})) is not None:
+    if name == "split_k_from":  # rules nothing out
+        return None
+    problem, machine = task.problem, task.machine
+    for value in sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value)):
+        changed = task_of(spec, problem, machine, value) if name == "split_k" else task
+        if search(changed, menu_for(problem, {**given, name: value})) is not None:
             return value
     return None

@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["rejections"]
 
-NO_STAGES = ("turns", "rows", "accumulators", "panels", "cluster", "multicast", "grid", "raster")
+NO_STAGES = (
+    "turns",
+    "parts",
+    "rows",
+    "accumulators",
+    "panels",
+    "cluster",
+    "multicast",
+    "grid",
+    "raster",
+)
 """Constraints that no number of stages mends: they cut a branch above them."""
 
 

@@ -19,6 +19,7 @@ from deepgemm_codegen.decide.wgmma.predict import (
     CLUSTER_US,
     LAUNCH_US,
     SYNC,
+    finish_clocks,
     kernel_clocks,
 )
 from deepgemm_codegen.decide.wgmma.tile import tile_table
@@ -42,8 +43,8 @@ class WgmmaFound(NamedTuple):
     costed: int
 
 
-def search(task: Task, menu: WgmmaMenu) -> WgmmaFound | None:
-    """The cheapest choice from a menu, or None when nothing on it is legal.
+def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None:
+    """The cheapest choice from a menu, or None when nothing on it is legal, or under a limit.
 
     Of equal costs the first in the order of floors wins, then the smaller cluster.
     """
@@ -52,7 +53,7 @@ def search(task: Task, menu: WgmmaMenu) -> WgmmaFound | None:
         (m, n) for m in menu.cluster_m for n in menu.cluster_n if not constraints.cluster(m, n)
     ]
     heap = _floors(task, menu)
-    least = inf
+    least = below
     best: tuple[Tile, int, int, int] | None = None
     costed = 0
     while heap:
@@ -84,6 +85,7 @@ def search(task: Task, menu: WgmmaMenu) -> WgmmaFound | None:
         cluster_m=cluster_m,
         cluster_n=cluster_n,
         raster_group=_raster(task, tile, cluster_m, cluster_n, menu)[1],
+        split_k=task.parts,
     )
     return WgmmaFound(choice, least, costed)
 
@@ -92,7 +94,7 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
     """A heap of (floor, order of preference, tile, rounds) of every tile that the menu offers."""
     problem, machine, slices = task.problem, task.machine, task.slices
     m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once
-    a_k_major, b_k_major, tma_store = problem.a_k_major, problem.b_k_major, task.tma_store
+    a_k_major, b_k_major = problem.a_k_major, problem.b_k_major
     launch = LAUNCH_US * machine.clock_mhz
     table = tile_table(machine, problem.d_bytes)
     counts_n = {
@@ -105,15 +107,17 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
         if constraints.panels(tile_m, k_major=a_k_major):
             continue
         tiles_m = -(-m // tile_m)
-        for split in product(menu.consumers, menu.tiles_at_once):
-            for tile in table.get((tile_m, *split), ()):
+        for shares in product(menu.consumers, menu.tiles_at_once):
+            if constraints.parts(task.parts, shares[1]):
+                continue
+            for tile in table.get((tile_m, *shares), ()):
                 tile_n = tile.tile_n
                 if tile_n not in counts_n:
                     continue
-                rounds = -(-tiles_m * counts_n[tile_n] // sms)
+                rounds = -(-tiles_m * counts_n[tile_n] * task.parts // sms)
                 mma, feed = tile.mma * heat, tile.feed
                 loop = rounds * slices * max(mma, feed)
-                finish = tile.tma_finish if tma_store and tile.whole_panels else tile.slab_finish
+                finish = finish_clocks(task, tile)
                 floor = launch + max(loop, once)
                 if tile.tiles_at_once == 1:
                     floor += rounds * (slices * SYNC + finish)
@@ -156,11 +160,11 @@ def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaM
     if constraints.multicast(tile.tile_n, cluster_m, k_major=problem.b_k_major):
         return 0
     clusters_n = -(-problem.n // (tile.tile_n * cluster_n))
-    clusters = -(-problem.m // (tile.tile_m * cluster_m)) * clusters_n
+    clusters = -(-problem.m // (tile.tile_m * cluster_m)) * clusters_n * task.parts
     if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
         return 0
-    tma = task.tma_store and tile.whole_panels
-    room = machine.shared_per_block - (tile.tma_bytes if tma else tile.slab_bytes)
+    store = tile.tma_bytes if task.tma_store and tile.whole_panels else tile.slab_bytes
+    room = machine.shared_per_block - (store if task.parts == 1 else 0)
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
     useful = rounds * task.slices
     best = 0

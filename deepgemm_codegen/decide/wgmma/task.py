@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.split_k import cut
 from deepgemm_codegen.decide.tma import store_of
 from deepgemm_codegen.decide.wgmma.tile import TILE_K, panel_bytes, slab_bytes, turn_bytes
 from deepgemm_codegen.tma import PANEL_BYTES
@@ -29,7 +30,8 @@ class Task(NamedTuple):
     Attributes:
         problem: in the plan's roles.
         machine: where.
-        slices: slices of k.
+        parts: parts that k is cut into, see `split_k`.
+        slices: slices of k that a block sums, of the longest part.
         heat: factor on clocks of math and of the L2, which power stretches in long products.
         once: clocks in which device memory delivers A and B once.
         out: clocks in which it takes D, and delivers C.
@@ -38,6 +40,7 @@ class Task(NamedTuple):
 
     problem: Problem
     machine: Machine
+    parts: int
     slices: int
     heat: float
     once: float
@@ -50,22 +53,25 @@ class Task(NamedTuple):
         """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
         rows = tile_m * tiles_at_once // consumers
         store = panel_bytes(rows, tile_n, consumers, self.problem.d_bytes)
-        if not self.tma_store or not store:
+        if self.parts > 1:
+            store = 0
+        elif not self.tma_store or not store:
             store = slab_bytes(tile_n, consumers)
         store += turn_bytes(consumers, tiles_at_once)
         return stages * ((tile_m + tile_n) * PANEL_BYTES + 16) + store
 
 
-def task_of(spec: GemmSpec, problem: Problem, machine: Machine) -> Task:
-    """The task of a spec that no obstacle keeps from the family."""
+def task_of(spec: GemmSpec, problem: Problem, machine: Machine, parts: int = 1) -> Task:
+    """The task of a spec that no obstacle keeps from the family, its k cut into parts."""
     flop = 2 * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
     return Task(
         problem=problem,
         machine=machine,
-        slices=-(-problem.k // TILE_K),
+        parts=parts,
+        slices=-(-problem.k // (TILE_K * parts)),
         heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
         once=compulsory_bytes(problem) / machine.dram_rate,
-        out=output_bytes(problem) / machine.dram_rate,
-        tma_store=store_of(spec, PANEL_BYTES) == "tma",
+        out=output_bytes(cut(problem, parts)) / machine.dram_rate,
+        tma_store=parts == 1 and store_of(spec, PANEL_BYTES) == "tma",
     )

@@ -54,6 +54,9 @@ FINISH_SLAB, PART = 0.038, 300
 """Those of an epilogue by slabs: an element, and one pass of a warp's slab, mostly latency. Fitted
 before consumers took turns."""
 
+FINISH_SUMS = 4 / 64
+"""Those of partial sums from registers, an element: stores of 64 bytes a clock. An estimate."""
+
 
 class Tile(NamedTuple):
     """A legal tile with all that needs no spec to know.
@@ -67,6 +70,7 @@ class Tile(NamedTuple):
         stage_bytes: of a ring slot with its two barriers.
         tma_finish: clocks of the epilogue where D leaves by TMA.
         slab_finish: the same by slabs.
+        sums_finish: the same where partial sums leave straight from registers.
         tma_bytes, slab_bytes: of the epilogue beside the ring, D leaving by TMA or by slab.
         whole_panels: whether D's tile is whole swizzle patterns, so that TMA may write it.
     """
@@ -79,6 +83,7 @@ class Tile(NamedTuple):
     feed: float
     tma_finish: float
     slab_finish: float
+    sums_finish: float
     stage_bytes: int
     tma_bytes: int
     slab_bytes: int
@@ -130,6 +135,7 @@ def _tile(
         feed=FEED * (reads + written) / SHARED_RATE,
         tma_finish=FINISH + FINISH_TMA * tile_m * tile_n + PANEL * panels,
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
+        sums_finish=FINISH + FINISH_SUMS * tile_m * tile_n,
         stage_bytes=written + 16,
         tma_bytes=panel_bytes(mine * FRAGMENT_M, tile_n, consumers, d_bytes) + turns,
         slab_bytes=slab_bytes(tile_n, consumers) + turns,
