@@ -98,7 +98,7 @@ def test_architectures_that_have_no_kernel_say_why(cli: Cli) -> None:
     assert result.code == 0
     *_, head, reason = result.out.splitlines()
     assert head == "no kernel on:"
-    assert reason.startswith("  sm_75: dtype = bf16: sm_75 has no mma for it, only for fp16")
+    assert reason.startswith("  sm_75: dtype = bf16: sm_75 multiplies no bf16, only fp16")
     nowhere = cli("explain", *SPEC, "--stages=99", "--arch=all")
     assert nowhere.code == 0
     assert nowhere.out.splitlines()[2] == "no kernel on:"
