@@ -55,8 +55,9 @@ def test_copies_meet_no_bank_twice(width: int, vector: int) -> None:
     assert excess_wavefronts(addresses, vector) == 0
 
 
-def _slab(warp_n: int, row: int, column: int) -> int:
-    return (row * warp_n + ((column // 4 ^ slab_mask(warp_n, row)) * 4 + column % 4)) * 4
+def _slab(warp_n: int, row: int, column: int, *, interleaved: bool = False) -> int:
+    mask = slab_mask(warp_n, row, interleaved=interleaved)
+    return (row * warp_n + ((column // 4 ^ mask) * 4 + column % 4)) * 4
 
 
 @pytest.mark.parametrize("warp_n", range(8, 257, 8))
@@ -65,12 +66,17 @@ def test_the_slab_is_a_permutation(warp_n: int) -> None:
     assert offsets == set(range(0, 16 * warp_n * 4, 4))
 
 
-@pytest.mark.parametrize("warp_n", range(8, 257, 8))
-def test_the_slab_meets_no_bank_twice(warp_n: int) -> None:
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("warp_n", range(16, 257, 16))
+def test_the_slab_meets_no_bank_twice(warp_n: int, interleaved: bool) -> None:
+    step = 4 if interleaved else 2  # columns that a lane writes
     for first in (0, 8):
-        for column in range(0, warp_n, 8):
-            writes = [_slab(warp_n, first + l // 4, column + l % 4 * 2) for l in range(32)]
-            assert excess_wavefronts(writes, 8) == 0
+        for column in range(0, warp_n, 4 * step):
+            writes = [
+                _slab(warp_n, first + l // 4, column + l % 4 * step, interleaved=interleaved)
+                for l in range(32)
+            ]
+            assert excess_wavefronts(writes, 4 * step) == 0
     for vector in (4, 2, 1):
         per_row = warp_n // vector
         lanes = max(d for d in range(1, 33) if per_row % d == 0)
@@ -78,7 +84,12 @@ def test_the_slab_meets_no_bank_twice(warp_n: int) -> None:
         for row in range(0, 16, rows):
             for part in range(0, per_row, lanes):
                 reads = [
-                    _slab(warp_n, row + l // lanes, (part + l % lanes) * vector)
+                    _slab(
+                        warp_n,
+                        row + l // lanes,
+                        (part + l % lanes) * vector,
+                        interleaved=interleaved,
+                    )
                     for l in range(rows * lanes)
                 ]
                 assert excess_wavefronts(reads, 4 * vector) == 0
