@@ -97,6 +97,12 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// Lets the kernel behind this one in the stream begin, where it was launched for that.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+}
+
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
@@ -291,23 +297,26 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product(
         }
     }
 
+    launch_dependents();  // not earlier: blocks that wait take room from those that work
     // -- this part's sums to the workspace: four lanes write 32 bytes of a row --
-    fp32* const target = partials + unit * (m * ldp);
+    auto* const target = partials + unit * (m * ldp);
     const int first_column = n0 + warp_n * WARP_N;
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int row = m0 + warp_m * WARP_M + i * MMA_M + lane / 4;
         auto& sums = acc[i];
+        using Vector = float2;
 #pragma unroll
         for (int j = 0; j < FRAGMENTS_N; ++j) {
             const int column = first_column + j * 8 + lane % 4 * 2;
-            if (column >= n) continue;  // of a pair, at most the second is padding
-            fp32* upper = target + (row * ldp + column);
-            fp32* lower = upper + 8 * ldp;
+            const Vector upper = { sums[j][0], sums[j][1] };
+            const Vector lower = { sums[j][2], sums[j][3] };
+            if (column >= n) continue;  // a row's padding may be written too
+            auto* place = target + (row * ldp + column);
             if (row < m)
-                *reinterpret_cast<float2*>(upper) = make_float2(sums[j][0], sums[j][1]);
+                *reinterpret_cast<Vector*>(place) = upper;
             if (row + 8 < m)
-                *reinterpret_cast<float2*>(lower) = make_float2(sums[j][2], sums[j][3]);
+                *reinterpret_cast<Vector*>(place + 8 * ldp) = lower;
         }
     }
 }
@@ -337,7 +346,7 @@ enum : int {
 // Reads D_VECTOR neighbouring partial sums in one access.
 __device__ __forceinline__ void load_sums(float (&value)[D_VECTOR], const fp32* source)
 {
-    struct alignas(D_VECTOR * 4) Vector { fp32 element[D_VECTOR]; };
+    struct alignas(D_VECTOR * 4) Vector { float element[D_VECTOR]; };
     const Vector vector = *reinterpret_cast<const Vector*>(source);
 #pragma unroll
     for (int v = 0; v < D_VECTOR; ++v)
@@ -365,6 +374,12 @@ __device__ __forceinline__ void store_d(fp32* target, const float (&value)[D_VEC
     *reinterpret_cast<Vector*>(target) = vector;
 }
 
+// Waits until the kernel before this one in the stream has ended and its writes can be seen.
+__device__ __forceinline__ void wait_for_kernel_before()
+{
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+}
+
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
@@ -378,6 +393,7 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
     i64 ldc,
     i64 ldd)
 {
+    wait_for_kernel_before();
     const int tiles_m = (m + TILE_M - 1) / TILE_M;
     const int tiles_n = (n + TILE_N - 1) / TILE_N;
 
@@ -406,7 +422,7 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
     const i64 part_elements = m * ldp;
     const fp32* source = partials + (row * ldp + column);
     source += batch * (SPLIT_K * part_elements);
-    float value[D_VECTOR] = {};
+    float total[D_VECTOR] = {};
     const int parts = inside ? static_cast<int>(SPLIT_K) : 0;
 #pragma unroll 8
     for (int part = group_of_parts; part < parts; part += GROUPS) {
@@ -414,11 +430,15 @@ gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce(
         load_sums(sum, source + part * part_elements);
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fadd_rn(value[v], sum[v]);
+            total[v] = __fadd_rn(total[v], sum[v]);
     }
 
     // -- epilogue --
     if (!inside) return;
+    float value[D_VECTOR];
+#pragma unroll
+    for (int v = 0; v < D_VECTOR; ++v)
+        value[v] = total[v];
 #pragma unroll
     for (int v = 0; v < D_VECTOR; ++v)
         value[v] = __fmul_rn(alpha, value[v]);
@@ -497,8 +517,21 @@ extern "C" int gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_launch(
     fp32* const partials = reinterpret_cast<fp32*>(start);
     product::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product<<<static_cast<unsigned>(ceildiv(i64{ m }, 64) * ceildiv(i64{ n }, 64) * 2 * 3), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha, m, n, k, lda, ldb);
-    reduce::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce<<<static_cast<unsigned>(ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
+    cudaLaunchAttribute early_reduce = {};  // it may begin before the one before it has ended
+    early_reduce.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early_reduce.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config_reduce = {};
+    config_reduce.gridDim =
+        dim3(static_cast<unsigned>(ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2));
+    config_reduce.blockDim = dim3(reduce::THREADS);
+    config_reduce.dynamicSmemBytes = reduce::SHARED_BYTES;
+    config_reduce.stream = stream;
+    config_reduce.attrs = &early_reduce;
+    config_reduce.numAttrs = 1;
+    const cudaError_t launched_reduce = cudaLaunchKernelEx(
+        &config_reduce, reduce::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_reduce,
         partials, c, d, alpha, beta, m, n, ldc, ldd);
+    if (launched_reduce != cudaSuccess) return launched_reduce;
     return cudaGetLastError();
 }
 #endif

@@ -285,19 +285,21 @@ gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product(
     }
 
     // -- this part's sums to the workspace: four lanes write 32 bytes of a row --
-    fp32* const target = partials + unit * (M * LDP);
+    auto* const target = partials + unit * (M * LDP);
     const int first_column = n0 + warp_n * WARP_N;
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int row = m0 + warp_m * WARP_M + i * MMA_M + lane / 4;
         auto& sums = acc[i];
+        using Vector = float2;
 #pragma unroll
         for (int j = 0; j < FRAGMENTS_N; ++j) {
             const int column = first_column + j * 8 + lane % 4 * 2;
-            fp32* upper = target + (row * LDP + column);
-            fp32* lower = upper + 8 * LDP;
-            *reinterpret_cast<float2*>(upper) = make_float2(sums[j][0], sums[j][1]);
-            *reinterpret_cast<float2*>(lower) = make_float2(sums[j][2], sums[j][3]);
+            const Vector upper = { sums[j][0], sums[j][1] };
+            const Vector lower = { sums[j][2], sums[j][3] };
+            auto* place = target + (row * LDP + column);
+            *reinterpret_cast<Vector*>(place) = upper;
+            *reinterpret_cast<Vector*>(place + 8 * LDP) = lower;
         }
     }
 }
@@ -332,7 +334,7 @@ enum : i64 {
 // Reads D_VECTOR neighbouring partial sums in one access.
 __device__ __forceinline__ void load_sums(float (&value)[D_VECTOR], const fp32* source)
 {
-    struct alignas(D_VECTOR * 4) Vector { fp32 element[D_VECTOR]; };
+    struct alignas(D_VECTOR * 4) Vector { float element[D_VECTOR]; };
     const Vector vector = *reinterpret_cast<const Vector*>(source);
 #pragma unroll
     for (int v = 0; v < D_VECTOR; ++v)
@@ -403,14 +405,14 @@ gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_reduce(
     // -- the sums of this thread's parts, in the order of k --
     const i64 part_elements = M * LDP;
     const fp32* source = partials + (row * LDP + column);
-    float value[D_VECTOR] = {};
+    float total[D_VECTOR] = {};
 #pragma unroll 8
     for (int part = group_of_parts; part < SPLIT_K; part += GROUPS) {
         float sum[D_VECTOR];
         load_sums(sum, source + part * part_elements);
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fadd_rn(value[v], sum[v]);
+            total[v] = __fadd_rn(total[v], sum[v]);
     }
 
     // -- group 0 adds what the others have summed --
@@ -419,7 +421,7 @@ gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_reduce(
     if (group_of_parts > 0) {
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            sums[group_of_parts - 1][owner][v] = value[v];
+            sums[group_of_parts - 1][owner][v] = total[v];
     }
     __syncthreads();
     if (group_of_parts > 0) return;
@@ -427,9 +429,13 @@ gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_reduce(
     for (int other = 0; other < GROUPS - 1; ++other)
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fadd_rn(value[v], sums[other][owner][v]);
+            total[v] = __fadd_rn(total[v], sums[other][owner][v]);
 
     // -- epilogue --
+    float value[D_VECTOR];
+#pragma unroll
+    for (int v = 0; v < D_VECTOR; ++v)
+        value[v] = total[v];
 #pragma unroll
     for (int v = 0; v < D_VECTOR; ++v)
         value[v] = __fmul_rn(alpha, value[v]);

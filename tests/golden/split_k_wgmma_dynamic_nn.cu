@@ -188,6 +188,12 @@ __device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int i
                  : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier) : "memory");
 }
 
+// Lets the kernel behind this one in the stream begin, where it was launched for that.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+}
+
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product(
@@ -236,6 +242,7 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product(
 
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
+        launch_dependents();
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
         int slot = 0;
@@ -309,20 +316,22 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product(
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
         // -- this part's sums to the workspace: four lanes write 32 bytes of a row --
-        fp32* const target = partials + part * (M * ldp);
+        auto* const target = partials + part * (M * ldp);
         const int first_column = n0;
 #pragma unroll
         for (int i = 0; i < FRAGMENTS_M; ++i) {
             const int row = m0 + i * 64 + warp * 16 + lane / 4;
             auto& sums = acc[i];
+            using Vector = float2;
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j) {
                 const int column = first_column + j * 8 + lane % 4 * 2;
-                if (column >= n) continue;  // of a pair, at most the second is padding
-                fp32* upper = target + (row * ldp + column);
-                fp32* lower = upper + 8 * ldp;
-                *reinterpret_cast<float2*>(upper) = make_float2(sums[j][0], sums[j][1]);
-                *reinterpret_cast<float2*>(lower) = make_float2(sums[j][2], sums[j][3]);
+                const Vector upper = { sums[j][0], sums[j][1] };
+                const Vector lower = { sums[j][2], sums[j][3] };
+                if (column >= n) continue;  // a row's padding may be written too
+                auto* place = target + (row * ldp + column);
+                *reinterpret_cast<Vector*>(place) = upper;
+                *reinterpret_cast<Vector*>(place + 8 * ldp) = lower;
             }
         }
     }
@@ -354,7 +363,7 @@ enum : int {
 // Reads D_VECTOR neighbouring partial sums in one access.
 __device__ __forceinline__ void load_sums(float (&value)[D_VECTOR], const fp32* source)
 {
-    struct alignas(D_VECTOR * 4) Vector { fp32 element[D_VECTOR]; };
+    struct alignas(D_VECTOR * 4) Vector { float element[D_VECTOR]; };
     const Vector vector = *reinterpret_cast<const Vector*>(source);
 #pragma unroll
     for (int v = 0; v < D_VECTOR; ++v)
@@ -380,6 +389,12 @@ __device__ __forceinline__ void store_d(fp16* target, const float (&value)[D_VEC
     *reinterpret_cast<Vector*>(target) = vector;
 }
 
+// Waits until the kernel before this one in the stream has ended and its writes can be seen.
+__device__ __forceinline__ void wait_for_kernel_before()
+{
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+}
+
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce(
@@ -389,6 +404,7 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce(
     int n,
     i64 ldd)
 {
+    wait_for_kernel_before();
     const int tiles_n = (n + TILE_N - 1) / TILE_N;
 
     const int tile = blockIdx.x;
@@ -411,7 +427,7 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce(
     const i64 ldp = (i64{ n } + 3) / 4 * 4;
     const i64 part_elements = M * ldp;
     const fp32* source = partials + (row * ldp + column);
-    float value[D_VECTOR] = {};
+    float total[D_VECTOR] = {};
     const int parts = inside ? static_cast<int>(SPLIT_K) : 0;
 #pragma unroll 8
     for (int part = group_of_parts; part < parts; part += GROUPS) {
@@ -419,7 +435,7 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce(
         load_sums(sum, source + part * part_elements);
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fadd_rn(value[v], sum[v]);
+            total[v] = __fadd_rn(total[v], sum[v]);
     }
 
     // -- group 0 adds what the others have summed --
@@ -428,7 +444,7 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce(
     if (group_of_parts > 0) {
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            sums[group_of_parts - 1][owner][v] = value[v];
+            sums[group_of_parts - 1][owner][v] = total[v];
     }
     __syncthreads();
     if (group_of_parts > 0) return;
@@ -436,10 +452,14 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce(
     for (int other = 0; other < GROUPS - 1; ++other)
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fadd_rn(value[v], sums[other][owner][v]);
+            total[v] = __fadd_rn(total[v], sums[other][owner][v]);
 
     // -- epilogue --
     if (!inside) return;
+    float value[D_VECTOR];
+#pragma unroll
+    for (int v = 0; v < D_VECTOR; ++v)
+        value[v] = total[v];
 #pragma unroll
     for (int v = 0; v < D_VECTOR; ++v)
         value[v] = __fmul_rn(alpha, value[v]);
@@ -538,8 +558,21 @@ extern "C" int gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_launch(
     if (allowed != cudaSuccess) return allowed;
     product::gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product<<<static_cast<unsigned>(min(ceildiv(i64{ n }, 64) * 8, i64{ sms })), product::THREADS, product::SHARED_BYTES, stream>>>(
         map_a, map_b, partials, alpha, n);
-    reduce::gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce<<<static_cast<unsigned>(32 * ceildiv(i64{ n }, 32)), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
+    cudaLaunchAttribute early_reduce = {};  // it may begin before the one before it has ended
+    early_reduce.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early_reduce.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config_reduce = {};
+    config_reduce.gridDim =
+        dim3(static_cast<unsigned>(32 * ceildiv(i64{ n }, 32)));
+    config_reduce.blockDim = dim3(reduce::THREADS);
+    config_reduce.dynamicSmemBytes = reduce::SHARED_BYTES;
+    config_reduce.stream = stream;
+    config_reduce.attrs = &early_reduce;
+    config_reduce.numAttrs = 1;
+    const cudaError_t launched_reduce = cudaLaunchKernelEx(
+        &config_reduce, reduce::gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce,
         partials, d, alpha, n, ldd);
+    if (launched_reduce != cudaSuccess) return launched_reduce;
     return cudaGetLastError();
 }
 #endif

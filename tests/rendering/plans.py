@@ -114,6 +114,17 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,relu",
         arch="sm_80",
     ),
+    # Sums of bytes that were transposed in registers: their columns interleave.
+    "split_k_int8_tn": _plan(
+        MmaSyncChoice(64, 64, 128, 2, 2, 3, 2, 8, 4),
+        m=100,
+        n=480,
+        k=8192,
+        layout="tn",
+        lda=112,
+        dtype="int8",
+        arch="sm_80",
+    ),
     # The same with everything at run time, a batch and C.
     "split_k_dynamic_nn": _plan(
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8, 3),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.menus import LEAST_REACH, MAX_RASTER, MAX_TILE, STAGES, reaching
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
-from deepgemm_codegen.decide.split_k import THRESHOLD
 from deepgemm_codegen.decide.simt.constraints import MAX_WARPS
 from deepgemm_codegen.decide.simt.tile import TILE_MS, TILE_NS, WARPS
+from deepgemm_codegen.decide.split_k import THRESHOLD
 from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
 
 if TYPE_CHECKING:
