@@ -64,8 +64,8 @@ class FileText:
 
 def command_line(program: Program) -> str:
     """Flags that generate the same file again."""
-    fields = program.spec.to_fields()
-    flags = (f"--{key.replace('_', '-')}={value}" for key, value in fields.items())
+    words = program.spec.shell_words()
+    flags = (f"--{key.replace('_', '-')}={value}" for key, value in words)
     return " ".join((*flags, "--emit", "cu"))
 
 

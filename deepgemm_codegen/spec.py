@@ -134,6 +134,7 @@ class GemmSpec:
     launch: Literal["plain", "dependent"] = "plain"
     label: str = ""
     overrides: Overrides = field(default_factory=Overrides)
+    _texts: tuple[tuple[str, str], ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.layout not in ("nn", "nt", "tn", "tt"):
@@ -270,10 +271,26 @@ class GemmSpec:
 
     def __str__(self) -> str:
         """The spec in one line, defaults left out; `from_text` reads it back."""
-        return " ".join(f"{name}={value}" for name, value in self.to_fields().items())
+        return " ".join(f"{name}={value}" for name, value in self.shell_words())
+
+    def shell_words(self) -> list[tuple[str, str]]:
+        """`to_fields` with free text as a shell takes it."""
+        return [
+            (name, _quote(value) if name in _FREE_TEXT else value)
+            for name, value in self.to_fields().items()
+        ]
 
     def to_fields(self) -> dict[str, str]:
-        """The text fields that differ from their defaults, in the order of `FIELDS`."""
+        """The text fields that differ from their defaults, in the order of `FIELDS`.
+
+        `from_fields` reads them back. They are made once: a spec is written down several times on
+        its way to a file.
+        """
+        if not self._texts:
+            object.__setattr__(self, "_texts", tuple(self._written()))
+        return dict(self._texts)
+
+    def _written(self) -> list[tuple[str, str]]:
         texts = {
             "m": str(self.m),
             "n": str(self.n),
@@ -289,13 +306,13 @@ class GemmSpec:
             **{f"align_{operand}": self._alignment_text(operand) for operand in "abcd"},
             "epilogue": ",".join(map(str, self.epilogue)),
             "arch": self.arch,
-            "gpu": _quote(self.gpu),
+            "gpu": self.gpu,
             "sms": str(self.sms or ""),
             "launch": "" if self.launch == "plain" else self.launch,
-            "label": _quote(self.label),
+            "label": self.label,
             **{name: str(value) for name, value in self.overrides.items()},
         }
-        return {name: text for name, text in texts.items() if text}
+        return [(name, text) for name, text in texts.items() if text]
 
     def _output_text(self) -> str:
         """D's type where neither a step nor A's type tells it."""
@@ -380,11 +397,15 @@ class GemmSpec:
         return cls.from_fields({key: value for key, _, value in pairs})
 
 
+_FREE_TEXT = ("gpu", "label")
+"""Fields whose value may be any words."""
+
+
 def _quote(text: str) -> str:
-    """`text` as one shell word, so that a label with spaces round-trips; empty stays empty."""
+    """`text` as one shell word, so that a label with spaces round-trips."""
     import shlex  # noqa: PLC0415
 
-    return shlex.quote(text) if text else ""
+    return shlex.quote(text)
 
 
 FIELDS: dict[str, str] = {

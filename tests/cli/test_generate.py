@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.specfile import read
 from tests.cli.conftest import Cli, shell
 
 TEXT = """kernels:
@@ -113,6 +116,19 @@ def test_the_mending_command_has_flags_and_environment(
     assert shell(fix.replace("deepgemm_codegen generate", "$CLI generate")).code == 0
     monkeypatch.setenv("DGEMM_TILE_N", "32")
     assert cli(*words).code == 0
+
+
+def test_a_name_with_spaces_is_not_quoted_twice(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.yaml"
+    path.write_text("kernels: [{name: it's a name, m: 8, n: 8, k: 8, gpu: A100 SXM 80 GB}]\n")
+    cli("generate", str(path), "-o", str(tmp_path / "out"), "-q")
+    (kernel,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["kernels"]
+    (entry,) = read(path)
+    assert GemmSpec.from_text(kernel["spec"]) == entry.spec
+    source = (tmp_path / "out" / kernel["file"]).read_text()
+    again = re.search(r"again   deepgemm_codegen (.*)", source)
+    assert again
+    assert cli(*shlex.split(again[1])).out == source
 
 
 def test_json(cli: Cli, source: str, tmp_path: Path) -> None:
