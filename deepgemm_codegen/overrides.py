@@ -29,6 +29,7 @@ class Overrides:
     tile_k: int | None = None
     warps_m: int | None = None
     warps_n: int | None = None
+    warps_k: int | None = None
     stages: int | None = None
     min_blocks: int | None = None
     raster_group: int | None = None
@@ -59,12 +60,13 @@ class Overrides:
 
 
 OVERRIDES: dict[str, str] = {
-    "family": "kernel family: mma_sync, or wgmma (sm_90a)",
+    "family": "kernel family: mma_sync, wgmma (sm_90a), or bandwidth (m or n up to 16)",
     "tile_m": "rows of D that a block computes",
     "tile_n": "columns of D that a block computes",
     "tile_k": "elements of k that one pipeline stage holds",
     "warps_m": "warps of a block along m",
     "warps_n": "warps of a block along n",
+    "warps_k": "warps of a block along k, which share a slice (bandwidth)",
     "stages": "pipeline stages in shared memory (prefetch depth + 1)",
     "min_blocks": "resident blocks a multiprocessor that the register cap allows for",
     "raster_group": "tile rows that consecutive blocks walk before the next columns",
@@ -76,7 +78,7 @@ OVERRIDES: dict[str, str] = {
 }
 """Help text of every override, in the order flags and docs show them."""
 
-OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {"family": ("mma_sync", "wgmma")}
+OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {"family": ("mma_sync", "wgmma", "bandwidth")}
 """The words that an override takes, where it takes no number."""
 
 
@@ -100,6 +102,7 @@ def override_value(name: str, text: str | int, shown: str = "") -> int | str:
     word = str(text).strip()
     if word not in words:
         raise InputError(
-            f"{shown} = {text}: unknown; give {' or '.join(words)}{nearest(word, list(words))}"
+            f"{shown} = {text}: unknown; give {', '.join(words[:-1])} or {words[-1]}"
+            f"{nearest(word, list(words))}"
         )
     return word

@@ -47,4 +47,4 @@ def decide(spec: GemmSpec, arch: Arch) -> Program:
     winner = considered.winner
     if winner is None:
         raise refuse(setting, considered)
-    return winner.choice.program(spec, arch, winner.decisions(considered.reason(arch)))
+    return winner.choice.program(spec, arch, winner.decisions(considered.reason(setting)))

@@ -1,8 +1,9 @@
 """Question: which family of kernels serves?
 
 mma.sync runs everywhere and serves every spec. wgmma is Hopper's own (sm_90a): faster, and bound
-to operands that TMA can serve. Of those that can serve, the one that is predicted to take least
-is taken.
+to operands that TMA can serve. The bandwidth family is for products with a short side, which wait
+for memory and for nothing else. Of those that can serve, the one that is predicted to take least is
+taken.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from deepgemm_codegen.decide.bandwidth.family import BANDWIDTH
 from deepgemm_codegen.decide.menus import why_illegal
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.wgmma.family import WGMMA
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AS_GIVEN", "FAMILIES", "Considered", "consider", "obstacle_of"]
 
-FAMILIES: tuple[Family, ...] = (WGMMA, MMA_SYNC)
+FAMILIES: tuple[Family, ...] = (BANDWIDTH, WGMMA, MMA_SYNC)
 """Every family, the narrow ones first: a later one need only be searched below their cost."""
 
 AS_GIVEN = "as given"
@@ -53,29 +55,31 @@ class Considered(NamedTuple):
         """The families that no obstacle kept out."""
         return [family for family in FAMILIES if family.name not in self.obstacles]
 
-    def reason(self, arch: Arch) -> str:
-        """Why the winner, in one line."""
+    def reason(self, setting: Setting) -> str:
+        """Why the winner, in one line; families that stand apart are not mentioned."""
         if self.family is None or self.winner is None:
             return ""
+        spec, arch = setting.spec, setting.arch
+        near = [family for family in FAMILIES if not family.apart(spec, arch)]
         if self.family.name == "mma_sync" and not arch.wgmma and not self.beaten:
             opens = "; sm_90a opens wgmma" if arch.number == 90 else ""
             return f"{arch.name} multiplies through mma.sync{opens}"
         mhz = arch.gpu.clock_mhz
-        place = FAMILIES.index(self.family)
+        place = near.index(self.family)
         lost = [f for f in FAMILIES if f.name in self.beaten]
         costed = [f for f in lost if self.beaten[f.name] < inf]
         # One that was asked after the winner was left where it could not win any more.
-        left = [f for f in lost if f not in costed and FAMILIES.index(f) > place]
+        left = [f for f in lost if f not in costed and near.index(f) > place]
         if costed or left:
             words = [f"{f.shown} would take {self.beaten[f.name] / mhz:.1f}" for f in costed]
             words += [f"{f.shown} would take longer" for f in left]
             return f"{self.winner.clocks / mhz:.1f} us predicted; {', '.join(words)}"
-        for other in reversed(FAMILIES[:place]):
+        for other in reversed(near[:place]):
             if other in lost:
                 return f"no {other.shown} kernel has the values that are given"
             obstacle = self.obstacles[other.name]
             return obstacle if obstacle == AS_GIVEN else f"no {other.shown}: {obstacle}"
-        return next(iter(self.obstacles.values()), "")
+        return next((self.obstacles[f.name] for f in near if f.name in self.obstacles), "")
 
 
 def consider(setting: Setting) -> Considered:

@@ -42,7 +42,7 @@ def test_every_override_is_a_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch,
     assert (result.code, result.out) == (2, "")
     wanted = "not a whole number; give a whole number"
     if name == "family":
-        wanted = "unknown; give mma_sync or wgmma"
+        wanted = "unknown; give mma_sync, wgmma or bandwidth"
     assert result.err == f"error: DGEMM_{name.upper()} = zero: {wanted}\n"
 
 
