@@ -30,6 +30,7 @@ class Overrides:
     tile_k: int | None = None
     warps_m: int | None = None
     warps_n: int | None = None
+    warps_k: int | None = None
     stages: int | None = None
     min_blocks: int | None = None
     raster_group: int | None = None
@@ -61,13 +62,14 @@ class Overrides:
 
 
 OVERRIDES: dict[str, str] = {
-    "family": "kernel family: mma_sync, wgmma (sm_90a), or simt (fp32 on CUDA cores)",
+    "family": "kernel family: mma_sync, wgmma (sm_90a), bandwidth (m or n to 16), or simt (fp32)",
     "tensor_cores": "off multiplies fp32, fp16 and bf16 on the CUDA cores, in fp32",
     "tile_m": "rows of D that a block computes",
     "tile_n": "columns of D that a block computes",
     "tile_k": "elements of k that one pipeline stage holds",
     "warps_m": "warps of a block along m",
     "warps_n": "warps of a block along n",
+    "warps_k": "warps of a block along k, which share a slice (bandwidth)",
     "stages": "pipeline stages in shared memory (prefetch depth + 1)",
     "min_blocks": "resident blocks a multiprocessor that the register cap allows for",
     "raster_group": "tile rows that consecutive blocks walk before the next columns",
@@ -81,7 +83,7 @@ OVERRIDES: dict[str, str] = {
 """Help text of every override, in the order flags and docs show them."""
 
 OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {
-    "family": ("mma_sync", "wgmma", "simt"),
+    "family": ("mma_sync", "wgmma", "bandwidth", "simt"),
     "tensor_cores": ("on", "off"),
 }
 """The words that an override takes, where it takes no number."""
@@ -107,6 +109,7 @@ def override_value(name: str, text: str | int, shown: str = "") -> int | str:
     word = str(text).strip()
     if word not in words:
         raise InputError(
-            f"{shown} = {text}: unknown; give {' or '.join(words)}{nearest(word, list(words))}"
+            f"{shown} = {text}: unknown; give {', '.join(words[:-1])} or {words[-1]}"
+            f"{nearest(word, list(words))}"
         )
     return word

@@ -48,4 +48,4 @@ def decide(spec: GemmSpec, arch: Arch) -> Program:
     winner = considered.winner
     if winner is None:
         raise refuse(setting, considered)
-    return winner.choice.program(spec, arch, winner.decisions(considered.reason(spec, arch)))
+    return winner.choice.program(spec, arch, winner.decisions(considered.reason(setting)))

@@ -82,7 +82,7 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
     winner = considered.winner
     if winner is None:
         raise refuse(setting, considered)
-    family, *others = winner.decisions(considered.reason(spec, arch))
+    family, *others = winner.decisions(considered.reason(setting))
     return Explanation(
         spec=str(spec),
         target=f"{arch.name}{'a' if arch.wgmma else ''}, {arch.gpu.name}, {arch.gpu.sms} SMs",
@@ -101,7 +101,7 @@ def _family_rivals(setting: Setting, considered: Considered, winner: Answer) -> 
     arch = setting.arch
     told = []
     for family in considered.families:
-        if family is considered.family or (family.name == "wgmma" and not arch.wgmma):
+        if family is considered.family or family.apart(setting.spec, arch):
             continue
         obstacle = considered.obstacles.get(family.name)
         if obstacle is not None:

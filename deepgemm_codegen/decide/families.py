@@ -2,7 +2,8 @@
 
 mma.sync runs everywhere and serves every layout. wgmma is Hopper's own (sm_90a): faster, and bound
 to operands that TMA can serve. fp32 is multiplied on the CUDA cores, and what else the user wants
-kept off the tensor cores. Of those that can serve, the one that is predicted to take least is
+kept off the tensor cores. The bandwidth family is for products with a short side, which wait for
+memory and for nothing else. Of those that can serve, the one that is predicted to take least is
 taken.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from deepgemm_codegen.decide.bandwidth.family import BANDWIDTH
 from deepgemm_codegen.decide.menus import why_illegal
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.simt.family import SIMT
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AS_GIVEN", "FAMILIES", "Considered", "consider", "obstacle_of"]
 
-FAMILIES: tuple[Family, ...] = (SIMT, WGMMA, MMA_SYNC)
+FAMILIES: tuple[Family, ...] = (SIMT, BANDWIDTH, WGMMA, MMA_SYNC)
 """Every family, the narrow ones first: a later one need only be searched below their cost."""
 
 
@@ -67,15 +69,16 @@ class Considered(NamedTuple):
         """The families that no obstacle kept out."""
         return [family for family in self.families if family.name not in self.obstacles]
 
-    def reason(self, spec: GemmSpec, arch: Arch) -> str:
-        """Why the winner, in one line."""
+    def reason(self, setting: Setting) -> str:
+        """Why the winner, in one line; families that stand apart are not mentioned."""
         if self.family is None or self.winner is None:
             return ""
+        spec, arch = setting.spec, setting.arch
         alone = _alone(self.family, spec, arch)
         if alone and not self.beaten:
             return alone
         mhz = arch.gpu.clock_mhz
-        families = self.families
+        families = [f for f in self.families if not f.apart(spec, arch)]
         place = families.index(self.family)
         lost = [f for f in families if f.name in self.beaten]
         costed = [f for f in lost if self.beaten[f.name] < inf]
@@ -90,7 +93,7 @@ class Considered(NamedTuple):
                 return f"no {other.shown} kernel has the values that are given"
             obstacle = self.obstacles[other.name]
             return obstacle if obstacle == AS_GIVEN else f"no {other.shown}: {obstacle}"
-        return next(iter(self.obstacles.values()), "")
+        return next((self.obstacles[f.name] for f in families if f.name in self.obstacles), "")
 
 
 def _alone(family: Family, spec: GemmSpec, arch: Arch) -> str:

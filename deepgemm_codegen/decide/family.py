@@ -107,6 +107,7 @@ class Family:
         name: the word of the override ``family``.
         shown: the name in prose.
         obstacle: why it cannot serve a spec on an architecture; empty when it can.
+        apart: whether that goes without saying: nobody would look for the family there.
         legal: every number that an override may ask for, by its name.
         best: its cheapest candidate under the spec's overrides, or None.
         refuse: the error for a spec that it could serve, were it not for overrides or limits.
@@ -116,6 +117,7 @@ class Family:
     name: str
     shown: str
     obstacle: Callable[[GemmSpec, Arch], str]
+    apart: Callable[[GemmSpec, Arch], bool]
     legal: Mapping[str, range]
     best: Search
     refuse: Callable[[Setting], InputError]

@@ -43,7 +43,8 @@ def test_every_override_is_a_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch,
     assert (result.code, result.out) == (2, "")
     wanted = "not a whole number; give a whole number"
     if name in OVERRIDE_WORDS:
-        wanted = f"unknown; give {' or '.join(OVERRIDE_WORDS[name])}"
+        *first, last = OVERRIDE_WORDS[name]
+        wanted = f"unknown; give {', '.join(first)} or {last}"
     assert result.err == f"error: DGEMM_{name.upper()} = zero: {wanted}\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
@@ -66,6 +67,11 @@ def hopper_spec(rng: random.Random) -> GemmSpec:
         fields[rng.choice(("n", "k"))] = str(rng.randint(1, 3000))
     fields["dtype"] = rng.choice(("fp16", "bf16"))
     return GemmSpec.from_fields({**fields, "arch": "sm_90a"})
+
+
+def through_mma_sync(spec: GemmSpec) -> GemmSpec:
+    """The spec with its family given, where a test is about that family's choices."""
+    return replace(spec, overrides=replace(spec.overrides, family="mma_sync"))
 
 
 def wgmma_body(plan: KernelPlan) -> Wgmma:

@@ -22,7 +22,7 @@ from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.split_k import cut
 from deepgemm_codegen.spec import GemmSpec
 from tests.decide.brute import least_cost
-from tests.decide.specs import mma_body, random_spec
+from tests.decide.specs import mma_body, random_spec, through_mma_sync
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
@@ -88,7 +88,7 @@ def choice_of(plan: KernelPlan) -> MmaSyncChoice:
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32))
 def test_every_decided_plan_is_legal(seed: int) -> None:  # P13, P19, P20
-    spec = random_spec(random.Random(seed))
+    spec = through_mma_sync(random_spec(random.Random(seed)))
     arch = load_arch(spec.arch)
     plan = decide(spec, arch).kernels[0]
     body = mma_body(plan)

@@ -41,7 +41,7 @@ FAMILIES = {
     SERVED: ("wgmma", "6.6 us predicted; mma.sync would take longer"),
     f"{SERVED} arch=sm_90": ("mma_sync", "sm_90 multiplies through mma.sync; sm_90a opens wgmma"),
     f"{SERVED} arch=sm_80": ("mma_sync", "sm_80 multiplies through mma.sync"),
-    "m=8 n=512 k=512 layout=nt": ("mma_sync", "2.4 us predicted; wgmma would take 2.8"),
+    "m=24 n=512 k=512 layout=nt": ("mma_sync", "2.4 us predicted; wgmma would take 2.8"),
     "m=1024 n=1023 k=1024": (
         "mma_sync", "no wgmma: ldb = 1023 is 2046 bytes, no multiple of 16"
     ),
@@ -57,7 +57,9 @@ FAMILIES = {
     f"{SERVED} family=mma_sync": ("mma_sync", "as given"),
     f"{SERVED} family=wgmma": ("wgmma", "as given"),
     f"{SERVED} consumers=2": ("wgmma", "consumers = 2 is given, which only wgmma has"),
-    f"{SERVED} warps_m=4": ("mma_sync", "no wgmma: warps_m = 4 is given, which only mma.sync has"),
+    f"{SERVED} warps_m=4": (
+        "mma_sync", "no wgmma: warps_m = 4 is given, which only mma.sync has"
+    ),
     f"{SERVED} min_blocks=2": (
         "mma_sync", "no wgmma: min_blocks = 2 is given, which only mma.sync has"
     ),
@@ -257,7 +259,7 @@ REFUSALS = {
         "consumers = 2 with family = mma_sync: only wgmma has it;"
         " leave out one of these overrides"
     ),
-    "family=tcgen05": "family = tcgen05: unknown; give mma_sync or wgmma or simt",
+    "family=tcgen05": "family = tcgen05: unknown; give mma_sync, wgmma, bandwidth or simt",
     "m=2147482624 n=2147482624 family=wgmma": (
         "m = 2147482624, n = 2147482624: more tiles of D than the 2147482624 that a wgmma kernel"
         " counts; make one of them smaller"
@@ -307,6 +309,6 @@ def test_it_says_why_the_other_family_was_not_asked(text: str, rival: str) -> No
 
 
 def test_it_tells_what_wgmma_would_take() -> None:
-    spec = GemmSpec.from_text("m=8 n=512 k=512 layout=nt arch=sm_90a gpu=H200")
+    spec = GemmSpec.from_text("m=24 n=512 k=512 layout=nt arch=sm_90a gpu=H200")
     explanation = explain(spec, load_arch("sm_90a", "H200"))
     assert explanation.decisions[0].rival.startswith("wgmma, 64x8x64, 1 consumer, 8 stages")

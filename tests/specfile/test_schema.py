@@ -79,7 +79,7 @@ def test_groups() -> None:
     assert {stem: list(names.values()) for stem, names in GROUPS.items()} == {
         "align": ["align_a", "align_b", "align_c", "align_d"],
         "tile": ["tile_m", "tile_n", "tile_k"],
-        "warps": ["warps_m", "warps_n"],
+        "warps": ["warps_m", "warps_n", "warps_k"],
         "cluster": ["cluster_m", "cluster_n"],
     }
 

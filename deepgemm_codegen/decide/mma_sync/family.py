@@ -138,6 +138,7 @@ MMA_SYNC = Family(
     name="mma_sync",
     shown="mma.sync",
     obstacle=_obstacle,
+    apart=lambda _spec, _arch: False,
     legal=LEGAL,
     best=_best,
     refuse=_refuse,

@@ -91,6 +91,7 @@ SIMT = Family(
     name="simt",
     shown="CUDA cores",
     obstacle=_obstacle,
+    apart=lambda _spec, _arch: False,
     legal=LEGAL,
     best=_best,
     refuse=refuse,

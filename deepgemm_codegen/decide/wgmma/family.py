@@ -130,6 +130,7 @@ WGMMA = Family(
     name="wgmma",
     shown="wgmma",
     obstacle=_obstacle,
+    apart=lambda _, arch: not arch.wgmma,
     legal=LEGAL,
     best=_best,
     refuse=_refuse,

@@ -1,0 +1,114 @@
+"""What rules a candidate of the bandwidth family out: each constraint by name, with its reason.
+
+As in mma.sync's constraints: plain numbers in, None or (got, limit) out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.decide.bandwidth.registers import register_estimate
+from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.schedule import grid
+from deepgemm_codegen.tiles import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
+    from deepgemm_codegen.decide.bandwidth.task import Task
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.misses import Miss
+
+__all__ = ["MAX_WARPS", "PHRASES", "violations"]
+
+MAX_WARPS = 16
+"""Warps of a block; above 512 threads the register cap falls below 128 a thread."""
+
+SLAB_COLUMNS = 32
+"""Columns of a slab that vectors of four or eight make free of bank conflicts."""
+
+
+def warps(count: int) -> Miss | None:
+    """At most 16 warps a block, so that each thread may keep 128 registers."""
+    return (count, MAX_WARPS) if count > MAX_WARPS else None
+
+
+def columns(fragments: int, vector: int, *, k_major: bool) -> Miss | None:
+    """Where k is not contiguous two columns share a register, and a slab whole groups of banks.
+
+    Got is the long side of a warp, wanted the multiple that it must be.
+    """
+    step = FRAGMENT_LONG * 2 if vector <= 2 else SLAB_COLUMNS
+    got = fragments * FRAGMENT_LONG
+    return None if k_major or got % step == 0 else (got, step)
+
+
+def registers(estimate: int, threads: int, blocks: int, machine: Machine) -> Miss | None:
+    """The estimate fits the cap that ``__launch_bounds__(threads, blocks)`` gives a thread."""
+    cap = register_cap(threads, blocks, machine)
+    return (estimate, cap) if estimate > cap else None
+
+
+def shared_block(needed: int, machine: Machine) -> Miss | None:
+    """The slabs fit what one block may ask for."""
+    limit = machine.shared_per_block
+    return (needed, limit) if needed > limit else None
+
+
+def shared_sm(needed: int, blocks: int, machine: Machine) -> Miss | None:
+    """The planned resident blocks fit a multiprocessor, each with the driver's reserve."""
+    got = (needed + machine.shared_reserved) * blocks
+    return (got, machine.shared_per_sm) if got > machine.shared_per_sm else None
+
+
+def threads_sm(threads: int, blocks: int, machine: Machine) -> Miss | None:
+    """The planned resident blocks' threads fit a multiprocessor."""
+    got = threads * blocks
+    return (got, machine.threads_per_sm) if got > machine.threads_per_sm else None
+
+
+def blocks_sm(blocks: int, machine: Machine) -> Miss | None:
+    """A multiprocessor holds so many blocks and no more."""
+    return (blocks, machine.blocks_per_sm) if blocks > machine.blocks_per_sm else None
+
+
+PHRASES: dict[str, str] = {
+    "warps": "{got} warps a block; the limit is {limit}",
+    "grid": "{got} blocks; a grid holds {limit}",
+    "columns": "{got} columns of a warp are no multiple of {limit}",
+    "registers": "about {got} registers a thread; the cap is {limit}",
+    "shared_block": (
+        "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
+    ),
+    "shared_sm": (
+        "{got} bytes of shared memory in the resident blocks; {machine} has {limit} an SM"
+    ),
+    "threads_sm": "{got} threads in the resident blocks; {machine} holds {limit} an SM",
+    "blocks_sm": "{got} resident blocks; {machine} holds {limit} an SM",
+}
+"""Every constraint, in the order they are asked, and how a broken one reads."""
+
+
+def violations(task: Task, choice: BandwidthChoice) -> Iterator[tuple[str, int, int]]:
+    """(constraint, got, limit) of everything that is wrong with a choice, in order."""
+    machine = task.machine
+    fragments, count = choice.fragments, choice.warps_long * choice.warps_k
+    long_tile = fragments * choice.warps_long * FRAGMENT_LONG
+    threads, blocks = WARP * count, choice.min_blocks
+    lanes = task.sides.long_lanes_of(fragments)
+    estimate = register_estimate(task, fragments, choice.stages)
+    slabs = choice.warps_k * task.sides.tile * long_tile * 4
+    for name, miss in (
+        ("warps", warps(count)),
+        ("grid", grid(task.tiles(long_tile))),
+        ("columns", columns(fragments, lanes.vector, k_major=lanes.k_major)),
+        ("registers", registers(estimate, threads, blocks, machine)),
+        ("shared_block", shared_block(slabs, machine)),
+        ("shared_sm", shared_sm(slabs, blocks, machine)),
+        ("threads_sm", threads_sm(threads, blocks, machine)),
+        ("blocks_sm", blocks_sm(blocks, machine)),
+    ):
+        if miss is not None:
+            yield name, *miss

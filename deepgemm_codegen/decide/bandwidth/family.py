@@ -1,0 +1,107 @@
+"""The bandwidth family: products with a short side, whose other operand is read once."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deepgemm_codegen.decide.bandwidth.menu import LEGAL, BandwidthMenu, menu_for
+from deepgemm_codegen.decide.bandwidth.predict import predict
+from deepgemm_codegen.decide.bandwidth.questions import answers
+from deepgemm_codegen.decide.bandwidth.refuse import refuse
+from deepgemm_codegen.decide.bandwidth.rejections import rejections
+from deepgemm_codegen.decide.bandwidth.search import search
+from deepgemm_codegen.decide.bandwidth.sides import MOST_SHORT, sides_of
+from deepgemm_codegen.decide.bandwidth.task import Task, task_of
+from deepgemm_codegen.decide.family import Family, Setting, best_other
+from deepgemm_codegen.errors import InternalError
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
+    from deepgemm_codegen.decide.misses import Rejection
+    from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.errors import InputError
+    from deepgemm_codegen.plan import Decision
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["BANDWIDTH"]
+
+
+class _Answer(NamedTuple):
+    """See `deepgemm_codegen.decide.family.Answer`."""
+
+    setting: Setting
+    task: Task
+    menu: BandwidthMenu
+    choice: BandwidthChoice
+    clocks: float
+    costed: int
+
+    def prediction(self) -> Prediction:
+        return predict(self.task, self.choice)
+
+    def decisions(self, family_reason: str) -> tuple[Decision, ...]:
+        arch = self.setting.arch
+        return answers(arch, self.task, self.choice, self.prediction(), family_reason)
+
+    def rival(self, question: str) -> str:
+        choice, menu = self.choice, self.menu
+        others: dict[str, tuple[Any, ...]] = {}
+        if question == "tile":
+            tile = choice.fragments * choice.warps_long
+            others["tile"] = tuple(pair for pair in menu.tile if pair[0] * pair[1] != tile)
+        elif question == "warps":
+            others["warps_k"] = tuple(n for n in menu.warps_k if n != choice.warps_k)
+        elif question == "stages":
+            others["stages"] = tuple(n for n in menu.stages if n != choice.stages)
+        elif question == "occupancy":
+            others["min_blocks"] = (choice.min_blocks - 1,) if choice.min_blocks > 1 else ()
+        return best_other(
+            others,
+            self.setting.spec.overrides.numbers(),
+            self.clocks,
+            lambda changed: search(self.task, menu._replace(**changed)),
+        )
+
+    def rejections(self) -> tuple[Rejection, ...]:
+        return rejections(self.task, self.menu, self.choice)
+
+
+def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
+    """What about the problem keeps the family out."""
+    for name, dtype in (("A", spec.dtype_a), ("B", spec.dtype_b)):
+        if dtype.bytes != 2:
+            return f"{name} is {dtype}, of which it has no kernel yet"
+    if sides_of(spec) is None:
+        return f"m = {spec.m} and n = {spec.n} are both above {MOST_SHORT}"
+    return ""
+
+
+def _task(setting: Setting) -> Task:
+    task = task_of(setting)
+    if task is None:
+        raise InternalError("a problem without a short side reached the bandwidth family")
+    return task
+
+
+def _best(setting: Setting, below: float = inf) -> _Answer | None:
+    task = _task(setting)
+    menu = menu_for(task, setting.spec.overrides.numbers())
+    found = search(task, menu)
+    return None if found is None or found.clocks >= below else _Answer(setting, task, menu, *found)
+
+
+def _refuse(setting: Setting) -> InputError:
+    return refuse(setting.spec, _task(setting))
+
+
+BANDWIDTH = Family(
+    name="bandwidth",
+    shown="bandwidth",
+    obstacle=_obstacle,
+    apart=lambda spec, _: sides_of(spec) is None,
+    legal=LEGAL,
+    best=_best,
+    refuse=_refuse,
+)

@@ -1,0 +1,79 @@
+"""What each question of the bandwidth family may be answered with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.decide.bandwidth.constraints import MAX_WARPS
+from deepgemm_codegen.decide.menus import MAX_TILE
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.bandwidth.task import Task
+
+__all__ = ["LEGAL", "BandwidthMenu", "menu_for"]
+
+MAX_BLOCKS = 32
+"""Resident blocks that any architecture holds."""
+
+MAX_STAGES = 8
+"""Slices in flight at most: more do not fit the registers."""
+
+STAGES = (1, 2, 3, 4, 6)
+"""Slices in flight that the tree tries."""
+
+WARPS_LONG, WARPS_K = (1, 2, 4), (1, 2, 4, 8, 16)
+"""Warps that the tree tries along D's long side and along k, fewest first."""
+
+FRAGMENTS = {True: (1, 2, 4), False: (2, 4, 8)}
+"""Fragments of a warp that the tree tries, by whether k is contiguous in the long operand."""
+
+LEGAL: dict[str, range] = {
+    "tile_m": range(FRAGMENT_LONG, MAX_TILE + 1, FRAGMENT_LONG),
+    "tile_n": range(FRAGMENT_LONG, MAX_TILE + 1, FRAGMENT_LONG),
+    "warps_m": range(1, MAX_WARPS + 1),
+    "warps_n": range(1, MAX_WARPS + 1),
+    "warps_k": range(1, MAX_WARPS + 1),
+    "stages": range(1, MAX_STAGES + 1),
+    "min_blocks": range(1, MAX_BLOCKS + 1),
+}
+"""Every value that an override may ask for."""
+
+
+class BandwidthMenu(NamedTuple):
+    """The values that each question may be answered with; an override leaves one of its own.
+
+    Attributes:
+        tile: (fragments, warps along the long side) of a block tile.
+        warps_k, stages: see `BandwidthChoice`.
+        min_blocks: resident blocks; empty for as many as registers allow and tiles need.
+    """
+
+    tile: tuple[tuple[int, int], ...]
+    warps_k: tuple[int, ...] = WARPS_K
+    stages: tuple[int, ...] = STAGES
+    min_blocks: tuple[int, ...] = ()
+
+
+def menu_for(task: Task, given: dict[str, int]) -> BandwidthMenu:
+    """The tree's menu for a problem, filtered by overrides with legal values."""
+    sides = task.sides
+    fragments = FRAGMENTS[sides.long_lanes.k_major]
+    if not given:
+        return BandwidthMenu(tuple((f, w) for w in WARPS_LONG for f in fragments))
+    short, long = ("m", "n") if sides.short == "m" else ("n", "m")
+    wanted = given.get(f"tile_{long}", 0)
+    counts = [given[f"warps_{long}"]] if f"warps_{long}" in given else list(WARPS_LONG)
+    if wanted:
+        whole = wanted // FRAGMENT_LONG
+        pairs = [(whole // w, w) for w in counts if whole % w == 0]
+    else:
+        pairs = [(f, w) for w in counts for f in fragments]
+    if given.get(f"tile_{short}", sides.tile) != sides.tile or given.get(f"warps_{short}", 1) != 1:
+        pairs = []
+    return BandwidthMenu(
+        tile=tuple(pairs),
+        warps_k=(given["warps_k"],) if "warps_k" in given else WARPS_K,
+        stages=(given["stages"],) if "stages" in given else STAGES,
+        min_blocks=(given["min_blocks"],) if "min_blocks" in given else (),
+    )

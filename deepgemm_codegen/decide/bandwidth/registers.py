@@ -1,0 +1,42 @@
+"""Question: how many registers does a thread need, and how many blocks may share an SM?
+
+Nothing but registers holds what is on its way from memory, so they are what the family runs on.
+The estimate must not be under what ptxas needs to keep out of local memory; ``tests/decide``
+compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.occupancy import register_caps
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.bandwidth.task import Task
+
+__all__ = ["most_blocks", "register_estimate"]
+
+REST = 24
+"""Registers beside slots and sums: pointers, counters, fragments being put together. Read off
+ptxas, which kept 150 of 152 kernels within it, to the next cap that occupancy allows."""
+
+SINGLE = 16
+"""The same of an operand that is loaded one element at a time, beside a pointer a fragment."""
+
+
+def register_estimate(task: Task, fragments: int, stages: int) -> int:
+    """Registers a thread needs."""
+    long, short = task.slot_words(fragments)
+    sides = task.sides
+    lanes = sides.long_lanes_of(fragments)
+    rest = REST + (fragments if lanes.k_major else 0)
+    if lanes.vector == 1:
+        rest += SINGLE + 2 * fragments
+    if sides.short_lanes.vector == 1:
+        rest += SINGLE
+    return stages * (long + short) + 4 * fragments + rest
+
+
+def most_blocks(task: Task, threads: int, estimate: int) -> int:
+    """Resident blocks whose registers and threads fit a multiprocessor; 0 if one does not."""
+    return sum(cap >= estimate for cap in register_caps(threads, task.machine)[1:])

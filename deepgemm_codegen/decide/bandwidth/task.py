@@ -1,0 +1,77 @@
+"""A problem as the bandwidth family sees it: what the spec fixes for every candidate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K
+from deepgemm_codegen.decide.bandwidth.sides import sides_of
+from deepgemm_codegen.decide.prediction import output_bytes
+from deepgemm_codegen.decide.schedule import compulsory_bytes
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.bandwidth.sides import Sides
+    from deepgemm_codegen.decide.family import Setting
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
+
+__all__ = ["Task", "task_of"]
+
+
+class Task(NamedTuple):
+    """What every candidate of one problem shares.
+
+    Attributes:
+        problem: in the plan's roles.
+        machine: where.
+        sides: D's sides and how the operands along them travel.
+        short, long: D's extents along them.
+        memory: clocks in which device memory moves all operands and D once.
+    """
+
+    problem: Problem
+    machine: Machine
+    sides: Sides
+    short: int
+    long: int
+    memory: float
+
+    @property
+    def warp_k(self) -> int:
+        """Elements of k in a warp's part of a slice."""
+        return WARP_K["k" if self.sides.long_lanes.k_major else "mn"]
+
+    @property
+    def short_rows(self) -> int:
+        """Rows of the short side in a lane: one or two."""
+        return self.sides.tile // 8
+
+    def tiles(self, long_tile: int) -> int:
+        """Blocks of a grid."""
+        return self.problem.batch * -(-self.long // long_tile)
+
+    def slot_words(self, fragments: int) -> tuple[int, int]:
+        """32-bit registers of a lane that a slice of the (long, short) operand takes."""
+        words = self.warp_k // 8
+        return fragments * FRAGMENT_LONG * self.warp_k // 64, self.short_rows * words
+
+    def long_bytes(self, long_tile: int) -> int:
+        """Bytes of the long operand that a block reads."""
+        return min(long_tile, self.long) * self.problem.k * self.problem.element_bytes
+
+    def slices(self, warps_k: int) -> int:
+        """Slices of k, the partial one included."""
+        return -(-self.problem.k // (self.warp_k * warps_k))
+
+
+def task_of(setting: Setting) -> Task | None:
+    """The task of a spec; None when neither side of its D is short."""
+    spec, _, problem, machine = setting
+    sides = sides_of(spec)
+    if sides is None:
+        return None
+    short, long = problem.m, problem.n
+    if sides.short == "n":
+        short, long = long, short
+    moved = compulsory_bytes(problem) + output_bytes(problem)
+    return Task(problem, machine, sides, short, long, moved / machine.dram_rate)
