@@ -28,7 +28,7 @@ def test_s02_partial_sums_stay_in_the_workspace_in_small() -> None:
     assert_right("m=72 n=40 k=256 layout=nt", replace(SMALL, split_k=8))
 
 
-@planted(faults.text(r"(__fadd_rn\(value\[v\], sum\[v\]\))", r"relu(\1)"))
+@planted(faults.text(r"(__fadd_rn\(total\[v\], sum\[v\]\))", r"relu(\1)"))
 def test_s07_the_activation_follows_the_reduction() -> None:
     """Fault seen: relu of each part, 3 instead of 0."""
     program = program_of("m=16 n=8 k=64 epilogue=relu", replace(SMALL, split_k=2))
@@ -37,7 +37,7 @@ def test_s07_the_activation_follows_the_reduction() -> None:
     assert (d == 0).all()
 
 
-@planted(faults.text(r"(__fadd_rn\(value\[v\], sum\[v\]\))", r"add_bias(\1, float(column))"))
+@planted(faults.text(r"(__fadd_rn\(total\[v\], sum\[v\]\))", r"add_bias(\1, float(column))"))
 def test_s08_a_bias_is_added_once() -> None:
     """Fault seen: four times the bias."""
     program = program_of("m=16 n=40 k=256 epilogue=bias", replace(SMALL, split_k=4))

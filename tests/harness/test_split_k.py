@@ -28,6 +28,14 @@ CASES = [
     ("m=1 n=1 k=1000", 16),
     ("m=64 n=64 k=0", 2),
     ("m=70 n=64 k=200 arch=sm_75 epilogue=bias,relu6", 2),
+    ("m=100 n=72 k=400 dtype=int8 layout=tn dtype_c=int32", 3),
+    (
+        "m=64 n=40 k=256 dtype=uint8 dtype_b=int8 epilogue=bias,quantize:int8 batch=2",
+        4,
+    ),
+    ("m=80 n=64 k=128 dtype=int8 layout=nt arch=sm_75 dtype_d=fp32", 2),
+    ("m=70 n=66 k=200 epilogue=scale:row:fp32,residual,store:bf16,silu layout_d=t", 4),
+    ("m=70 n=64 k=200 epilogue=bias launch=dependent arch=sm_90", 3),
 ]
 
 
@@ -115,7 +123,7 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("parts write to one place", r"= partials \+ unit", "= partials + 0"),
     ("the batch's parts are mixed up", r"batch \* \(SPLIT_K \* part_e", "batch * (1 * part_e"),
     ("alpha scales nothing", r"__fmul_rn\(alpha, value\[v\]\)", "value[v]"),
-    ("the epilogue runs in every part", r"(__fadd_rn\(value\[v\], sum\[v\]\))", r"relu(\1)"),
+    ("the epilogue runs in every part", r"(__fadd_rn\(total\[v\], sum\[v\]\))", r"relu(\1)"),
     ("rows past the tail are summed", r"row < M && column < N", "column < N"),
 ]  # fmt: skip
 
