@@ -81,10 +81,13 @@ def _built(program: Program, source: str, target: str) -> BuiltCubin:
 
 def _passes(program: Program, source: str, console: Console) -> bool:
     """Judges the program and prints the verdict on stderr."""
+    from deepgemm_codegen.cli.progress import LaunchProgress  # noqa: PLC0415
     from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415  imports numpy
     from deepgemm_codegen.verification.judging import verdict_of  # noqa: PLC0415
 
-    verdict = verdict_of(program, lambda target: _built(program, source, target))
+    progress = LaunchProgress(console)
+    verdict = verdict_of(program, lambda target: _built(program, source, target), progress=progress)
+    progress.done()
     if console.level < 0:
         verdict = replace(verdict, notes=())
     console.problem("\n".join(format_verdict(verdict)))

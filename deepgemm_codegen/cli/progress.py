@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deepgemm_codegen.cli.streams import Console
 
-__all__ = ["Progress"]
+__all__ = ["LaunchProgress", "Progress"]
 
 _DRAW_SECONDS = 0.1
 _LINE_SECONDS = 10.0  # a log that says more often is a log that nobody reads
@@ -66,6 +66,30 @@ class Progress:
     def _text(self) -> str:
         count = f"{self._count:,} of {self._total:,} {self._what}"
         return f"{_bar(min(self._count, self._total), self._total)} {count}"
+
+
+class LaunchProgress:
+    """Shows how many launches of a kernel are done; their number comes with the first.
+
+    Args:
+        console: says nothing with ``-q``.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Counts a launch; the last needs no bar any more."""
+        if self._progress is None:
+            self._progress = Progress(total, self._console, "launches")
+        if done < total:
+            self._progress.step()
+
+    def done(self) -> None:
+        """See `Progress.done`."""
+        if self._progress is not None:
+            self._progress.done()
 
 
 def _bar(count: int, total: int) -> str:

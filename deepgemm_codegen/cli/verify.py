@@ -21,7 +21,7 @@ from deepgemm_codegen.cli.flags import (
     spec_flags,
     take_console,
 )
-from deepgemm_codegen.cli.progress import Progress
+from deepgemm_codegen.cli.progress import LaunchProgress, Progress
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
@@ -78,7 +78,7 @@ def _verify(
     teller = _Teller(console, len(chosen), quiet=as_json, github=github)
     outcomes: list[Outcome] = []
     try:
-        for outcome in verify_all(chosen, options, jobs, teller.launched):
+        for outcome in verify_all(chosen, options, jobs, teller.launches):
             outcomes.append(outcome)
             teller.tell(outcome)
     except EnvironmentLackError:
@@ -128,17 +128,10 @@ class _Teller:
 
     def __init__(self, console: Console, total: int, *, quiet: bool, github: bool) -> None:
         self.console = console
-        self.total = total
         self.quiet = quiet
         self.github = github
-        self.progress = Progress(total, console) if total > 1 else None
-
-    def launched(self, done: int, total: int) -> None:
-        """A lone kernel's launches."""
-        if self.progress is None:
-            self.progress = Progress(total, self.console, "launches")
-        if done < total:
-            self.progress.step()
+        self.kernels = Progress(total, console) if total > 1 else None
+        self.launches = LaunchProgress(console)  # of a lone kernel
 
     def tell(self, outcome: Outcome) -> None:
         """The verdict on stdout, an error or an annotation on stderr."""
@@ -153,13 +146,14 @@ class _Teller:
             self.console.problem(f"error: {place}{outcome.message}")
         elif not self.quiet and outcome.verdict is not None:
             print_data("\n".join(_lines(outcome, notes=self.console.level >= 0)) + "\n")
-        if self.progress is not None and self.total > 1:
-            self.progress.step()
+        if self.kernels is not None:
+            self.kernels.step()
 
     def done(self) -> None:
         """Makes room for a message."""
-        if self.progress is not None:
-            self.progress.done()
+        self.launches.done()
+        if self.kernels is not None:
+            self.kernels.done()
 
 
 def _lines(outcome: Outcome, *, notes: bool) -> list[str]:
