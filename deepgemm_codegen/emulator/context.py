@@ -10,6 +10,7 @@ import numpy as np
 
 from deepgemm_codegen.emulator.asynchronous import AsyncState
 from deepgemm_codegen.emulator.listeners import make_ids
+from deepgemm_codegen.emulator.registerpool import RegisterPool
 from deepgemm_codegen.emulator.registry import RUNTIME
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Context:
         self.parameters = b""
         self.tensor_maps: dict[int, PlacedMap] = {}
         self.state: AsyncState
+        self.registers: RegisterPool
         # cp.async: groups committed by each lane, and copies not waited for yet.
         self.committed = np.zeros(self.lanes, np.int64)
         self.copies: list[Any] = []
@@ -117,6 +119,9 @@ class Context:
         self.committed[...] = 0
         self.copies = []
         self.state = AsyncState(self.blocks, self.threads, prod(self.cluster))
+        self.registers = RegisterPool(
+            self.blocks, self.threads, self.translation.program.launch_registers
+        )
         self.local[...] = 0xFF
 
     def _special(self) -> dict[str, Array]:

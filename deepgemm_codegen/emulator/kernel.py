@@ -90,11 +90,13 @@ class Statistics:
     Attributes:
         blocks: thread blocks run to their end.
         instructions: warp instructions (32 lanes are one).
+        steps: basic blocks that the longest batch of thread blocks took (``Checks.step_limit``).
         shared_costs, global_costs: by instruction, where ``Checks.costs`` asked for them.
     """
 
     blocks: int = 0
     instructions: int = 0
+    steps: int = 0
     shared_costs: tuple[SharedCost, ...] = ()
     global_costs: tuple[GlobalCost, ...] = ()
 
@@ -254,7 +256,7 @@ class _Session:
         self.costs = CostListener(joins_of(kernel.program)) if checks.costs else None
         self.races = GlobalRaces(collector) if checks.races else None
         self.early = EarlyAccesses(collector) if launch.dependent else None
-        self.done = self.instructions = 0
+        self.done = self.instructions = self.steps = 0
         self.counts = np.array([b.count for b in kernel.translation.blocks], np.int64)
         if self.costs is not None:
             self.memory.listeners.append(self.costs)
@@ -304,6 +306,7 @@ class _Session:
                     finish(context)
         finally:
             self.instructions += int((machine.executed * self.counts).sum()) // 32
+            self.steps = max(self.steps, machine.steps)
         self.done += len(blocks)
 
     def report(self) -> Report:
@@ -313,6 +316,7 @@ class _Session:
         statistics = Statistics(
             self.done,
             self.instructions,
+            self.steps,
             () if costs is None else costs.shared_costs(place),
             () if costs is None else costs.global_costs(place),
         )

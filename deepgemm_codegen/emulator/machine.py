@@ -57,6 +57,7 @@ class Machine:
         self.rest = np.zeros(lanes, np.int64)
         self.resting = False
         self.state = context.state
+        self.registers = context.registers
         self.alive = context.alive
         self.alive[...] = context.alive0
         self.pcs = np.zeros(lanes, np.int64)
@@ -97,6 +98,8 @@ class Machine:
             runnable = self.alive & (self.waiting == -1)
             if state.sleeping:
                 runnable = state.awake(runnable)
+            if self.registers.waiting:
+                runnable = runnable & ~self.registers.starved
             if self.resting:
                 fresh = runnable & (self.rest <= self.steps)
                 runnable = fresh if fresh.any() else runnable
@@ -181,7 +184,8 @@ class Machine:
             else:
                 self._execute(self.full[pc], pc, None)
             end = self.blocks[pc].terminator
-            after = -2 if self.state.sleeping else self._follow(end, pc)
+            held = self.state.sleeping or self.registers.waiting
+            after = -2 if held else self._follow(end, pc)
             if after == -2:
                 break
             if after == -1:

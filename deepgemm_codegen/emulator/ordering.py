@@ -311,7 +311,19 @@ class OrderListener(Listener):
         self.shadow.after_strong(cells, ids, known, writes=True)
         column, _ = self.barriers[barrier.number]
         self.shadow.become(cells, ids, barrier.phase + 1, column)
+        pending = self.pending.get(barrier.number)
+        self.pending[barrier.number] = merge(pending, self._phases(lane))
         self.landing[barrier.number] = (barrier, barrier.phase + 1, region.site, lane)
+
+    def _phases(self, lane: int) -> Snapshot:
+        """The phases that a thread knows to be over: when what it issues lands, they are.
+
+        Of what threads did, a landing says nothing.
+        """
+        columns = [column for column, _ in self.barriers.values()]
+        known = np.zeros(self.clocks.known.shape[1], np.int32)
+        known[columns] = self.clocks.known[lane, columns]
+        return Snapshot(known, np.zeros(self.clocks.lanes, np.int32))
 
     def fetch(self, region: Region, agent: Agent, time: int) -> Array | None:
         """Check against the last writer; remember the read as the agent's."""

@@ -17,6 +17,9 @@ __all__ = ["ModuleVariable", "ParameterSlot", "Program", "Register", "Symbol", "
 
 # A long list of registers: its first two and its last stand for it in findings.
 _LONG = re.compile(r"(\{[^,{}]+, [^,{}]+,)(?: [^,{}]+,){8,}( ?[^,{}]+\})")
+_REGISTER_FILE, _MOST_REGISTERS = 65536, 256
+"""Registers of a multiprocessor, and of a thread (CUDA programming guide)."""
+
 _BANKS = {"pred": "p", "16": "h", "32": "r", "64": "d"}
 
 
@@ -92,6 +95,7 @@ class Program:
         local_bytes: of one thread.
         files: ``.file`` table.
         max_threads: threads of a block that ``.maxntid`` or ``.reqntid`` allows; 0 for any.
+        launch_registers: of a thread, the most that its directives leave; 0 where they say nothing.
         cluster: blocks of a cluster in x, y, z by ``.reqnctapercluster``; (1, 1, 1) for none.
     """
 
@@ -108,6 +112,7 @@ class Program:
     local_bytes: int
     files: dict[int, str]
     max_threads: int = 0
+    launch_registers: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
 
     def place(self, index: int) -> Place:
@@ -182,14 +187,30 @@ class _Linker:
             self.sizes["local"],
             files,
             self.max_threads(),
+            self.launch_registers(),
             self.cluster(),
         )
 
     def max_threads(self) -> int:
         """Threads of a block that the performance directives allow; 0 for any."""
+        return self.directive(".maxntid") or self.directive(".reqntid")
+
+    def launch_registers(self) -> int:
+        """Registers that a thread starts with: no more than the launch bounds leave.
+
+        The assembler may take fewer, but not where setmaxnreg moves them (it takes all there are).
+        """
+        given, threads = self.directive(".maxnreg"), self.max_threads()
+        blocks = self.directive(".minnctapersm") or 1
+        if given or not threads:
+            return given
+        return min(_REGISTER_FILE // (threads * blocks) // 8 * 8, _MOST_REGISTERS)
+
+    def directive(self, name: str) -> int:
+        """The product of a directive's numbers; 0 where there is none."""
         for directive in self.function.directives:
             word, *rest = directive.text.replace(",", " ").split()
-            if word in (".maxntid", ".reqntid"):
+            if word == name:
                 return prod(int(n) for n in rest)
         return 0
 

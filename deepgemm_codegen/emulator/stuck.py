@@ -25,8 +25,12 @@ def report_deadlock(machine: Machine) -> None:
             groups.setdefault(what, []).append(warp)
     lines = [f"{_warps(machine, warps)} {what}" for what, warps in groups.items()]
     lane = int(stuck[0])
-    asleep = bool(machine.state.asleep[lane])
-    site = machine.state.wait_site[lane] if asleep else machine.wait_site[lane]
+    request = machine.registers.request(lane)
+    site = machine.wait_site[lane]
+    if request is not None:
+        site = request.site
+    elif machine.state.asleep[lane]:
+        site = machine.state.wait_site[lane]
     context.collector.add(
         "deadlock",
         "no thread can go on: these wait at a barrier that the others never reach: "
@@ -51,6 +55,13 @@ def _what(machine: Machine, lane: int) -> str:
                     f"({barrier.state()})"
                 )
         return f"at PTX line {line} for an mbarrier that is gone"
+    request = machine.registers.request(lane)
+    if request is not None:
+        free = machine.registers.free(request.start)
+        return (
+            f"at PTX line {_line(machine, request.site)} for {request.more} more registers a "
+            f"thread (the block's pool holds {free})"
+        )
     line = _line(machine, int(machine.wait_site[lane]))
     kind = int(machine.waiting[lane])
     name = {

@@ -210,6 +210,64 @@ def test_a_barrier_used_before_its_initialisation_is_known_is_a_race() -> None:
     assert execute(body.replace("COUNT", "32"), [], threads=32).findings == ()
 
 
+# Threads 0 and 32 arrive, wait for the phase, and arrive in the next.
+TWICE = (
+    init(2)
+    + """
+setp.ne.u32 %p3, %r1, 0;
+@%p3 exit;
+mbarrier.arrive.ORDER.shared::cta.b64 _, [%r4+1024];
+again:
+mbarrier.try_wait.parity.WAIT.shared::cta.b64 %p2, [%r4+1024], 0;
+@!%p2 bra again;
+mbarrier.arrive.release.cta.shared::cta.b64 _, [%r4+1024];
+"""
+)
+
+
+def test_an_arrival_must_come_after_the_phase_before() -> None:
+    right = TWICE.replace("ORDER", "release.cta").replace("WAIT", "acquire.cta")
+    assert execute(right, [], threads=64).findings == ()
+    # Thread 32 leaves the loop after one try: both its arrivals may fall into the first phase.
+    loop = "@!%p2 bra again;"
+    tried = right.replace(loop, "@%p2 bra on;\nsetp.ne.u32 %p4, %r0, 32;\n@%p4 bra again;\non:")
+    report = execute(tried, [], threads=64)
+    assert kinds(report) == ["race"]
+    assert "with no order after the end of its last phase" in report.findings[0].message
+    # By one thread there is no other order.
+    alone = init(1) + "mbarrier.arrive.shared::cta.b64 _, [%r4+1024];\n" * 3
+    assert execute(alone, [], threads=1).findings == ()
+
+
+WRITTEN = """
+setp.ne.u32 %p3, %r1, 0;
+@%p3 exit;
+setp.eq.u32 %p4, %r0, 0;
+@%p4 bra write;
+again:
+mbarrier.try_wait.parity.WAIT.shared::cta.b64 %p2, [%r4+1024], 0;
+@!%p2 bra again;
+ld.shared.u32 %r5, [%r4];
+exit;
+write:
+st.shared.u32 [%r4], %r4;
+mbarrier.arrive.ORDER.shared::cta.b64 _, [%r4+1024];
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "wait", "found"),
+    [
+        ("release.cta", "acquire.cta", []),
+        ("relaxed.cta", "acquire.cta", ["race"]),
+        ("release.cta", "relaxed.cta", ["race"]),
+    ],
+)
+def test_what_is_relaxed_orders_nothing(order: str, wait: str, found: list[str]) -> None:
+    body = init(1) + WRITTEN.replace("ORDER", order).replace("WAIT", wait)
+    assert kinds(execute(body, [], threads=64)) == found
+
+
 @pytest.mark.parametrize(
     ("instruction", "message"),
     [
@@ -219,8 +277,7 @@ def test_a_barrier_used_before_its_initialisation_is_known_is_a_race() -> None:
         ("mbarrier.init.shared::cluster.b64 [%r4], 1;", "only arrivals and announced bytes"),
         ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4];", "another number of operands"),
         ("cp.async.mbarrier.arrive.shared::cta.b64 [%r4];", "not implemented yet"),
-        ("fence.proxy.async.global;", "only fence.proxy.async of shared memory"),
-        ("fence.proxy.alias;", "only fence.proxy.async of shared memory"),
+        ("fence.proxy.alias;", "only fence.proxy.async is supported"),
         ("mapa.u32 %r1, %r2, %r3;", "unsupported modifier"),
         ("barrier.cluster.arrive.acquire;", "unsupported modifier"),
         ("setmaxnreg.inc.sync.aligned.u32 100;", "a multiple of 8 from 24 to 256"),

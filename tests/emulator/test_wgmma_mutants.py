@@ -195,7 +195,14 @@ EDITS = [
     ("plain", "cp.async.bulk.commit_group;", "", {"in-flight-write", "exit-in-flight"}),
     ("cluster_m", "cluster.arrive.aligned;", "cluster.arrive.relaxed.aligned;", {"race"}),
     ("cluster_m", "fence.mbarrier_init.release.cluster;", "", {"missing-fence"}),
-    ("plain", "setmaxnreg.dec.sync.aligned.u32 40;", "", set()),
+    ("plain", "setmaxnreg.dec.sync.aligned.u32 40;", "", STUCK),
+    ("plain", "dec.sync.aligned.u32 40;", "dec.sync.aligned.u32 48;", STUCK),
+    ("plain", "inc.sync.aligned.u32 232;", "inc.sync.aligned.u32 240;", STUCK),
+    # One consumer and its producer have registers to spare.
+    ("slab", "setmaxnreg.dec.sync.aligned.u32 40;", "", set()),
+    ("plain", "mbarrier.arrive.shared::cta", "mbarrier.arrive.relaxed.cta.shared::cta", RACE),
+    ("plain", "try_wait.parity.shared::cta", "try_wait.parity.relaxed.cta.shared::cta", RACE),
+    ("plain", "fence.proxy.async.shared::cta;", "fence.proxy.async.global;", {"missing-fence"}),
 ]  # fmt: skip
 
 

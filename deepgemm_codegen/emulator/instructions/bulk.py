@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
-from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS, find, land_bytes
+from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS, check_phase, find, land_bytes
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Agent, Region
 from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
@@ -317,6 +317,7 @@ def deliver(
         )
     flat = chunks + block * context.shared.stride
     region = Region(flat, np.array([lane]), number)
+    check_phase(context, barrier, region.lanes, number)
     for listener in context.shared.listeners:
         listener.use(barrier, region.lanes, number, "a bulk copy to")
         listener.land(region, barrier)

@@ -57,8 +57,10 @@ def cluster_arrive(context: Context, site: int, release: bool, mask: Array | Non
 
 @semantics("fence.proxy", destinations=0, effects=EFFECTS, asynchronous=True, operands=0)
 def _fence_proxy(emitter: Emitter, ins: Instruction) -> None:
+    if ins.opcode[2:] == ("async", "global"):
+        return  # says nothing of shared memory, and global memory's proxies are not checked
     if ins.opcode[2:] not in (("async",), ("async", "shared::cta"), ("async", "shared::cluster")):
-        raise emitter.fail(ins, "only fence.proxy.async of shared memory is supported")
+        raise emitter.fail(ins, "only fence.proxy.async is supported")
     emitter.line(f"fence_proxy({emitter.mask})")
 
 
@@ -88,9 +90,8 @@ def fence_init(context: Context, mask: Array | None) -> None:
             barrier.fenced = True
 
 
-@semantics("setmaxnreg", destinations=0, asynchronous=True, collective=True, operands=1)
+@semantics("setmaxnreg", destinations=0, asynchronous=True, alone=True, collective=True, operands=1)
 def _setmaxnreg(emitter: Emitter, ins: Instruction) -> None:
-    """Registers are no concern here, but the instruction has rules."""
     if ins.opcode[1] not in ("inc", "dec") or ins.opcode[2:] != ("sync", "aligned", "u32"):
         raise emitter.fail(ins, "unsupported modifier")
     count = ins.operands[0]
@@ -99,7 +100,15 @@ def _setmaxnreg(emitter: Emitter, ins: Instruction) -> None:
     number = int(count.text, 0)
     if number % 8 or not 24 <= number <= 256:
         raise emitter.fail(ins, "a multiple of 8 from 24 to 256 was expected")
-    emitter.line(f"whole_warpgroups({emitter.site(ins)}, {emitter.mask})")
+    more = ins.opcode[1] == "inc"
+    emitter.line(f"set_registers({emitter.site(ins)}, {number}, {more}, {emitter.mask})")
+
+
+@runtime
+def set_registers(context: Context, site: int, count: int, more: bool, mask: Array | None) -> None:
+    """Registers hold no fewer values here; a warpgroup that gets none is blocked."""
+    for start in whole_warpgroups(context, site, mask):
+        context.registers.set(start, count, site, more=more)
 
 
 @runtime

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
 
-__all__ = ["EFFECTS", "complete", "land_bytes"]
+__all__ = ["EFFECTS", "check_phase", "complete", "find", "land_bytes"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,12 +41,14 @@ class _Site:
         offset: bytes added to the address register.
         arrives: whether it counts arrivals.
         expects: whether it announces bytes.
+        orders: whether an arrival releases and a wait acquires: not where it is ``.relaxed``.
     """
 
     number: int
     offset: int
     arrives: bool = True
     expects: bool = False
+    orders: bool = True
 
 
 def _check(emitter: Emitter, ins: Instruction, extra: set[str], *, remote: bool = False) -> None:
@@ -92,7 +94,8 @@ def _arrive(emitter: Emitter, ins: Instruction) -> None:
     address, offset = _address(emitter, ins, where)
     if len(rest) > 1 or (expects and not rest):
         raise emitter.fail(ins, "another number of operands was expected")
-    site = emitter.object(_Site(emitter.site(ins), offset, expects=expects))
+    orders = "relaxed" not in ins.opcode
+    site = emitter.object(_Site(emitter.site(ins), offset, expects=expects, orders=orders))
     number = rest[0] if rest else nodes.Immediate("1")
     value = emitter.source(number, "u32", ins)
     out = "None"
@@ -114,7 +117,8 @@ def _expect_tx(emitter: Emitter, ins: Instruction) -> None:
 def _wait(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins, {ins.opcode[1], "parity"})
     address, offset = _address(emitter, ins, ins.operands[1])
-    site = emitter.object(_Site(emitter.site(ins), offset))
+    orders = "relaxed" not in ins.opcode
+    site = emitter.object(_Site(emitter.site(ins), offset, orders=orders))
     out = emitter.target(ins.operands[0], "pred", ins)
     parity = "parity" in ins.opcode
     code = "u32" if parity else "u64"
@@ -241,6 +245,7 @@ def mbarrier_arrive(
             continue
         for listener in context.shared.listeners:
             listener.use(barrier, some, site.number, "an arrival at")
+        check_phase(context, barrier, some, site.number)
         if out is not None:
             out[some] = barrier.phase
         for lane in some.tolist():
@@ -248,7 +253,25 @@ def mbarrier_arrive(
             if site.expects:
                 _expect_bytes(context, barrier, number, site.number, lane)
             if site.arrives:
-                _count(context, barrier, 1 if site.expects else number, site.number, lane)
+                _count(context, barrier, 1 if site.expects else number, site, lane)
+
+
+def check_phase(context: Context, barrier: Mbarrier, lanes: Array, site: int) -> None:
+    """What counts at an mbarrier must come after the end of the phase before, or counts there."""
+    if not barrier.phase:
+        return
+    for listener in context.shared.listeners:
+        late = listener.doubts(barrier, lanes)
+        if late is not None and late.any():
+            context.collector.add(
+                "race",
+                "counts at an mbarrier with no order after the end of its last phase: in another "
+                "order of events it counts in that one",
+                site,
+                int(lanes[late][0]),
+                address=barrier.address,
+                count=int(late.sum()),
+            )
 
 
 def _expect_bytes(context: Context, barrier: Mbarrier, number: int, site: int, lane: int) -> None:
@@ -263,18 +286,19 @@ def _expect_bytes(context: Context, barrier: Mbarrier, number: int, site: int, l
         )
 
 
-def _count(context: Context, barrier: Mbarrier, number: int, site: int, lane: int) -> None:
+def _count(context: Context, barrier: Mbarrier, number: int, site: _Site, lane: int) -> None:
     if not barrier.arrive(number):
         context.collector.add(
             "over-arrival",
             f"more arrivals than the mbarrier expects: {number} at {barrier.state()}",
-            site,
+            site.number,
             lane,
             address=barrier.address,
         )
         return
-    for listener in context.shared.listeners:
-        listener.arrive(barrier, np.array([lane]), site)
+    if site.orders:
+        for listener in context.shared.listeners:
+            listener.arrive(barrier, np.array([lane]), site.number)
     complete(context, barrier)
 
 
@@ -347,7 +371,7 @@ def _observe(
             out[lanes[unsure]] = False
             state.tries[lanes[unsure]] = 1
             lanes = lanes[~unsure]
-        if passes and lanes.size:
+        if passes and lanes.size and site.orders:
             listener.observe(barrier, lanes, parity, phase)
     if passes:
         state.tries[lanes] = 0
