@@ -22,118 +22,72 @@ enum : i64 {  // leading dimensions, elements
 };
 
 // ---- decisions -----------------------------------------------------------------------------
-// [D01] family: mma_sync
-//       28.2 us predicted; bandwidth would take 28.6
+// [D01] family: bandwidth
+//       28.6 us predicted; mma.sync would take longer
 // [D02] mma shape: m16n8k16
-//       the largest 16-bit shape of sm_90, sums in fp32
-// [D03] tile: 16x96x64
-//       524 tiles on 132 SMs x 4: 0.99 waves; bound by device memory
-// [D04] warps: 1x2
-//       warp tiles of 16x48: 24 sums a thread, 256 bytes read a k
-// [D05] copy of A: cp.async, 16 bytes
-//       every row of A starts on 16 bytes
-// [D06] copy of B: cp.async, 16 bytes
-//       every row of B starts on 16 bytes
-// [D07] swizzle: A 128, B 128 bytes
-//       the widest that rows of 128 and 128 bytes and the copy loop admit
-// [D08] stages: 3
-//       43008 of 232448 bytes a block; no more would be cheaper
-// [D09] occupancy: 4 blocks
-//       about 122 registers a thread under a cap of 255
-// [D10] raster: 1 tile row
-//       memory delivers A and B once; neighbours share the rest through the L2
+//       its 16 rows hold all 1 of m, its 8 columns eight of n
+// [D03] tile: 8x128x64
+//       393 tiles on 132 SMs x 3: 0.99 waves; bound by device memory
+// [D04] warps: 4 along n, 1 along k
+//       each 4 fragments of eight, all of k
+// [D05] copy of A: into registers, 16 bytes
+//       every row starts on 16 bytes
+// [D06] copy of B: into registers, 16 bytes
+//       every row starts on 16 bytes
+// [D08] stages: 2
+//       80 registers of operands under way; k is 12 slices
+// [D09] occupancy: 3 blocks
+//       about 124 registers a thread under a cap of 168
 // [D11] store: 1 element
-//       2 bytes of D: the widest that every row of D allows
+//       after the warps' sums have met in shared memory
 enum : int {
-    TILE_M = 16,
-    TILE_N = 96,
-    TILE_K = 64,
-    WARPS_M = 1,
-    WARPS_N = 2,
-    MMA_M = 16,
-    MMA_N = 8,
-    STAGES = 3,
-    MIN_BLOCKS = 4,
-    RASTER_GROUP = 1,
-    A_SWIZZLE = 128,
-    B_SWIZZLE = 128,
-    A_VECTOR = 16,
-    B_VECTOR = 16,
+    TILE_M = 8,  // D's short side, all of it
+    FRAGMENTS = 4,  // of eight along D's long side, for each warp
+    WARPS_N = 4,
+    WARPS_K = 1,
+    WARP_K = 64,
+    STAGES = 2,
+    MIN_BLOCKS = 3,
+    A_VECTOR = 8,  // elements of a load
+    B_VECTOR = 8,  // elements of a load
+    RUN = 8,
     D_VECTOR = 1,
 };
 
 // ---- what follows from them ----------------------------------------------------------------
 enum : int {
-    THREADS = 32 * WARPS_M * WARPS_N,
-    WARP_M = TILE_M / WARPS_M,
-    WARP_N = TILE_N / WARPS_N,
-    FRAGMENTS_M = WARP_M / MMA_M,
-    FRAGMENTS_N = WARP_N / MMA_N,
-    STEPS = TILE_K / 16,
+    THREADS = 32 * WARPS_N * WARPS_K,
+    WARP_N = FRAGMENTS * 8,
+    TILE_N = WARP_N * WARPS_N,
+    TILE_K = WARP_K * WARPS_K,
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
-    SLICES = (K + TILE_K - 1) / TILE_K,
-    LANES_PER_ROW = 24,
-    ROWS_PER_PASS = 1,
-    ROW_PASSES = MMA_M / ROWS_PER_PASS,
-    STORE_PASSES = ROW_PASSES * WARP_N / (LANES_PER_ROW * D_VECTOR),
+    SLICES = K / TILE_K,  // whole ones
+    STEPS = WARP_K / 16,
+    ELEMENTS = WARP_K / 4,  // of a row and slice, for each of the four lanes that share it
+    WORDS = ELEMENTS / 2,
+    GROUP = 1,  // neighbours along D's long side in one lane
+    GROUPS = FRAGMENTS / GROUP,
+    SHORT_ROWS = TILE_M / 8,
+    SLAB_VECTOR = 2,
+    SLAB = TILE_M * TILE_N,
+    SHARED_BYTES = 4096,
 };
-
-// ---- shared memory: a ring of STAGES slots, each A's tile then B's --------------------------
-enum : int {
-    A_BYTES = TILE_M * TILE_K * 2,
-    B_BYTES = TILE_N * TILE_K * 2,
-    STAGE_BYTES = A_BYTES + B_BYTES,
-    RING_BYTES = STAGES * STAGE_BYTES,
-    SLAB_N = WARP_N,
-    SLAB_BYTES = MMA_M * SLAB_N * 4,
-    SHARED_BYTES = 43008,
-    A_PANEL_BYTES = TILE_M * A_SWIZZLE,
-    A_PASS_ROWS = THREADS * A_VECTOR / A_SWIZZLE,
-    A_PASSES = (TILE_M + A_PASS_ROWS - 1) / A_PASS_ROWS,
-    A_VECTORS = A_BYTES / A_PANEL_BYTES * A_PASSES,
-    B_PANEL_BYTES = TILE_N * B_SWIZZLE,
-    B_PASS_ROWS = THREADS * B_VECTOR / B_SWIZZLE,
-    B_PASSES = (TILE_N + B_PASS_ROWS - 1) / B_PASS_ROWS,
-    B_VECTORS = B_BYTES / B_PANEL_BYTES * B_PASSES,
-};
-static_assert(RING_BYTES <= SHARED_BYTES, "the ring fits");
-static_assert(WARPS_M * WARPS_N * SLAB_BYTES <= SHARED_BYTES, "the epilogue's slabs fit");
-static_assert(THREADS * A_VECTOR % (8 * A_SWIZZLE) == 0, "a pass keeps A's swizzle phase");
-static_assert(THREADS * B_VECTOR % (8 * B_SWIZZLE) == 0, "a pass keeps B's swizzle phase");
+static_assert(WARPS_K * SLAB * 4 <= SHARED_BYTES, "every warp along k has a slab");
 
 // ---- primitives ----------------------------------------------------------------------------
-// Where (row, byte) of a tile lies: panels SWIZZLE bytes wide one after the other, and inside a
-// panel the 16-byte chunk XORed with the row, so that eight rows of a column meet all banks.
-template <int SWIZZLE, int PANEL_BYTES>
-__device__ __forceinline__ u32 tile_offset(int row, int byte)
+// Reads 16 bytes of global memory; their whole line goes to the L2.
+__device__ __forceinline__ void load_16(u32* words, const void* source)
 {
-    const int within = row * SWIZZLE + byte % SWIZZLE;
-    return byte / SWIZZLE * PANEL_BYTES + (within ^ (within >> 3 & (SWIZZLE - 16)));
+    asm volatile("ld.global.nc.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(source));
 }
 
-// Copies the first `bytes` bytes and fills the rest with zeros.
-__device__ __forceinline__ void cp_async_16_partial(u32 target, const void* source, int bytes)
+// Reads 16 bytes of global memory once: their line goes to the L2, the L1 keeps no copy.
+__device__ __forceinline__ void stream_16(u32* words, const void* source)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 : : "r"(target), "l"(source), "r"(bytes));
-}
-
-__device__ __forceinline__ void cp_async_commit()
-{
-    asm volatile("cp.async.commit_group;");
-}
-
-template <int PENDING>
-__device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" : : "n"(PENDING));
-}
-
-__device__ __forceinline__ void ldmatrix_x4(u32& r0, u32& r1, u32& r2, u32& r3, u32 address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3 }, [%4];"
-                 : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(address));
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(source));
 }
 
 // d += a * b. Rows of a: lane / 4 and that + 8; columns of b: lane / 4; see the PTX manual.
@@ -145,21 +99,11 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Where (row, column) of the warp's fp32 slab lies: chunks of four columns XORed with the row, so
-// that neither the fragments' writes nor the rows' reads meet a bank twice.
+// Where a sum lies in a slab: columns XORed with the row, so that neither the lanes' writes nor the
+// reads along a row meet a bank twice.
 __device__ __forceinline__ int slab_index(int row, int column)
 {
-    return row * SLAB_N + (column ^ (row / 2 % 2 * 8));
-}
-
-// Reads D_VECTOR neighbouring sums in one access.
-__device__ __forceinline__ void load_slab(float (&value)[D_VECTOR], const float* source)
-{
-    struct alignas(D_VECTOR * 4) Vector { float element[D_VECTOR]; };
-    const Vector vector = *reinterpret_cast<const Vector*>(source);
-#pragma unroll
-    for (int v = 0; v < D_VECTOR; ++v)
-        value[v] = vector.element[v];
+    return row * TILE_N + (column ^ row % 4 * 8);
 }
 
 // Rounds to nearest even; beyond the range to infinity.
@@ -181,6 +125,41 @@ __device__ __forceinline__ void store_d(fp16* target, const float (&value)[D_VEC
     *reinterpret_cast<Vector*>(target) = vector;
 }
 
+// ---- loads: four lanes share a row, and take turns along k in runs of RUN elements ------------
+// Where a lane's element e lies, from its first one.
+__device__ __forceinline__ int k_of(int e)
+{
+    return e / RUN * (4 * RUN) + e % RUN;
+}
+
+// Loads this lane's elements of A in the slice at k, A_VECTOR at a time.
+__device__ __forceinline__ void load_a(
+    u32 (&words)[SHORT_ROWS][WORDS],
+    const fp16* const (&lane)[SHORT_ROWS], i64 k)
+{
+#pragma unroll
+    for (int e = 0; e < ELEMENTS; e += A_VECTOR)
+#pragma unroll
+        for (int row = 0; row < SHORT_ROWS; ++row) {
+            const fp16* source = lane[row] + (k + k_of(e));
+            load_16(words[row] + e / 2, source);
+        }
+}
+
+// Loads this lane's elements of B in the slice at k, B_VECTOR at a time.
+__device__ __forceinline__ void load_b(
+    u32 (&words)[FRAGMENTS][WORDS],
+    const fp16* const (&lane)[FRAGMENTS], i64 k)
+{
+#pragma unroll
+    for (int e = 0; e < ELEMENTS; e += B_VECTOR)
+#pragma unroll
+        for (int row = 0; row < FRAGMENTS; ++row) {
+            const fp16* source = lane[row] + (k + k_of(e));
+            stream_16(words[row] + e / 2, source);
+        }
+}
+
 // ---- kernel --------------------------------------------------------------------------------
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gpt2_lm_head_decode_sm_90_41121745(
@@ -193,185 +172,106 @@ gpt2_lm_head_decode_sm_90_41121745(
 
     // -- who am I --
     const int thread = threadIdx.x;
-    const int warp = thread / 32;
     const int lane = thread % 32;
-    const int warp_m = warp % WARPS_M;
-    const int warp_n = warp / WARPS_M;
+    const int warp_n = thread / 32 % WARPS_N;
+    const int warp_k = thread / 32 / WARPS_N;
 
-    const int tile = blockIdx.x;
+    // -- which part of D's long side --
+    const int n0 = blockIdx.x * TILE_N;
 
-    // -- which tile: groups of RASTER_GROUP tile rows, walked column by column --
-    const int group = tile / (RASTER_GROUP * TILES_N);
-    const int within = tile % (RASTER_GROUP * TILES_N);
-    const int height = min(static_cast<int>(RASTER_GROUP), TILES_M - group * RASTER_GROUP);
-    const int m0 = (group * RASTER_GROUP + within % height) * TILE_M;
-    const int n0 = within / height * TILE_N;
-
-    float acc[FRAGMENTS_M][FRAGMENTS_N][4] = {};
+    float acc[FRAGMENTS][4] = {};
 
     if (alpha != 0.0f) {
-        const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
-
-        // -- what this thread copies --
-        const int a_row = thread / (A_SWIZZLE / A_VECTOR);
-        const int a_byte = thread % (A_SWIZZLE / A_VECTOR) * A_VECTOR;
-        const u32 a_target = tile_offset<A_SWIZZLE, A_PANEL_BYTES>(a_row, a_byte);
-        const int b_row = thread / (B_SWIZZLE / B_VECTOR);
-        const int b_byte = thread % (B_SWIZZLE / B_VECTOR) * B_VECTOR;
-        const u32 b_target = A_BYTES + tile_offset<B_SWIZZLE, B_PANEL_BYTES>(b_row, b_byte);
-
-        // Starts copying this thread's vectors of A's slice into a slot; they stay in flight.
-        auto start_a = [&](u32 slot, int slice) {
+        // -- where this lane's elements begin: row lane / 4 of a fragment, run lane % 4 of k --
+        const int k_lane = warp_k * WARP_K + lane % 4 * RUN;
+        const fp16* b_lane[GROUPS];
 #pragma unroll
-            for (int vector = 0; vector < A_VECTORS; ++vector) {
-                const int pass = vector % A_PASSES;
-                const int panel = vector / A_PASSES;
-                const int row = m0 + a_row + pass * A_PASS_ROWS;
-                const int column = slice * TILE_K + (a_byte + panel * A_SWIZZLE) / 2;
-                const fp16* source = a + row * LDA + column;
-                const u32 target = ring + slot + a_target + panel * A_PANEL_BYTES
-                    + pass * (A_PASS_ROWS * A_SWIZZLE);
-                const int bytes = row < M ? A_VECTOR : 0;
-                cp_async_16_partial(target, source, bytes);
-            }
-        };
-
-        // Starts copying this thread's vectors of B's slice into a slot; they stay in flight.
-        auto start_b = [&](u32 slot, int slice) {
+        for (int group = 0; group < GROUPS; ++group) {
+            int place = n0 + warp_n * WARP_N + (group * 8 + lane / 4) * GROUP;
+            place = min(place, N - GROUP);  // stands in for what lies beyond
+            b_lane[group] = b + (place * LDB + k_lane);
+        }
+        const fp16* a_lane[SHORT_ROWS];
 #pragma unroll
-            for (int vector = 0; vector < B_VECTORS; ++vector) {
-                const int pass = vector % B_PASSES;
-                const int panel = vector / B_PASSES;
-                const int row = n0 + b_row + pass * B_PASS_ROWS;
-                const int column = slice * TILE_K + (b_byte + panel * B_SWIZZLE) / 2;
-                const fp16* source = b + row * LDB + column;
-                const u32 target = ring + slot + b_target + panel * B_PANEL_BYTES
-                    + pass * (B_PASS_ROWS * B_SWIZZLE);
-                const int bytes = row < N ? B_VECTOR : 0;
-                cp_async_16_partial(target, source, bytes);
-            }
-        };
-
-        // -- where this lane's rows of the fragments lie in a slot --
-        u32 a_lane[STEPS];
-#pragma unroll
-        for (int step = 0; step < STEPS; ++step)
-            a_lane[step] = ring
-                + tile_offset<A_SWIZZLE, A_PANEL_BYTES>(warp_m * WARP_M + lane % 16,
-                                                        step * 32 + lane / 16 * 16);
-        u32 b_lane[STEPS];
-#pragma unroll
-        for (int step = 0; step < STEPS; ++step)
-            b_lane[step] = ring + A_BYTES
-                + tile_offset<B_SWIZZLE, B_PANEL_BYTES>(warp_n * WARP_N + lane / 16 * 8 + lane % 8,
-                                                        step * 32 + lane / 8 % 2 * 16);
-
-        // -- fragments of one step: loaded by ldmatrix, multiplied by mma --
-        u32 a_fragment[2][FRAGMENTS_M][4];
-        u32 b_fragment[2][FRAGMENTS_N][2];
-        auto load_fragments = [&](int buffer, u32 slot, int step) {
-            auto& left = a_fragment[buffer];
-            auto& right = b_fragment[buffer];
-#pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
-                ldmatrix_x4(left[i][0], left[i][1], left[i][2], left[i][3],
-                            slot + a_lane[step] + i * 16 * A_SWIZZLE);
-#pragma unroll
-            for (int j = 0; j < FRAGMENTS_N; j += 2)
-                ldmatrix_x4(right[j][0], right[j][1], right[j + 1][0], right[j + 1][1],
-                            slot + b_lane[step] + j * 8 * B_SWIZZLE);
-        };
-        auto multiply = [&](int buffer) {
-            auto& left = a_fragment[buffer];
-            auto& right = b_fragment[buffer];
-#pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
-#pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) {
-                    mma_m16n8k16(acc[i][j], left[i], right[j]);
-                }
-        };
-
-        // -- prologue: fill all slots but one --
-        u32 write = 0;
-#pragma unroll
-        for (int slice = 0; slice < STAGES - 1; ++slice) {
-            if (slice < SLICES) {
-                start_a(write, slice);
-                start_b(write, slice);
-            }
-            cp_async_commit();
-            write += STAGE_BYTES;
+        for (int row = 0; row < SHORT_ROWS; ++row) {
+            const int place = min(row * 8 + lane / 4, M - 1);
+            a_lane[row] = a + (place * LDA + k_lane);
         }
 
-        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, and step t
-        //    while the fragments of step t + 1 are on theirs, across slices too --
-        u32 read = 0;
-        cp_async_wait<STAGES - 2>();  // this thread's part of slice 0 has landed
-        __syncthreads();  // slice 0 is complete
-        if (0 < SLICES)
-            load_fragments(0, read, 0);
-        for (int slice = 0; slice < SLICES; ++slice) {
-            const int next = slice + STAGES - 1;
+        u32 b_words[STAGES][FRAGMENTS][WORDS];
+        u32 a_words[STAGES][SHORT_ROWS][WORDS];
+        auto load = [&](int slot, int slice) {
+            const i64 start = i64{slice} * TILE_K;
+            load_b(b_words[slot], b_lane, start);
+            load_a(a_words[slot], a_lane, start);
+        };
+        auto multiply = [&](int slot) {
+            auto& rows = a_words[slot];
+            auto& columns = b_words[slot];
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                if (step == 0) {
-                    if (next < SLICES) {
-                        start_a(write, next);
-                        start_b(write, next);
-                    }
-                    cp_async_commit();  // also when empty, so that the wait can count
+                const u32 left[4] = { rows[0][2 * step], 0, rows[0][2 * step + 1], 0 };
+#pragma unroll
+                for (int j = 0; j < FRAGMENTS; ++j) {
+                    const u32 right[2] = { columns[j][2 * step], columns[j][2 * step + 1] };
+                    mma_m16n8k16(acc[j], left, right);
                 }
-                if (step < STEPS - 1) {
-                    load_fragments((step + 1) % 2, read, step + 1);
-                } else if (slice + 1 < SLICES) {
-                    cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
-                    __syncthreads();  // it is complete, and nobody reads this slice's slot any more
-                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
-                    load_fragments(0, read, 0);
-                }
-                multiply(step % 2);
             }
-            write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
+        };
+
+        // -- main loop: a slot is multiplied while the others are on their way, and filled again --
+#pragma unroll
+        for (int slot = 0; slot < STAGES; ++slot)
+            if (slot < SLICES)
+                load(slot, slot);
+#pragma unroll 1
+        for (int first = 0; first < SLICES; first += STAGES) {
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot) {
+                const int slice = first + slot;
+                if (slice < SLICES)
+                    multiply(slot);
+                if (slice + STAGES < SLICES)
+                    load(slot, slice + STAGES);
+            }
         }
-        cp_async_wait<0>();
-        __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
-    // -- epilogue: MMA_M rows at a time through this warp's slab, then whole rows to D --
-    float* slab = reinterpret_cast<float*>(shared + warp * SLAB_BYTES);
-    const int lane_row = lane / LANES_PER_ROW;
-    const int lane_column = lane % LANES_PER_ROW * D_VECTOR;
-    const int first_column = n0 + warp_n * WARP_N;
+    // -- every warp's sums to the slab of its part of k --
+    float* slab = reinterpret_cast<float*>(shared) + warp_k * SLAB;
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M; ++i) {
-        const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
-        auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+    for (int row = 0; row < SHORT_ROWS; ++row)
 #pragma unroll
-        for (int j = 0; j < SLAB_N / 8; ++j) {
-            const int column = j * 8 + lane % 4 * 2;
-            const float2 upper = { sums[j][0], sums[j][1] };
-            const float2 lower = { sums[j][2], sums[j][3] };
-            *reinterpret_cast<float2*>(slab + slab_index(lane / 4, column)) = upper;
-            *reinterpret_cast<float2*>(slab + slab_index(lane / 4 + 8, column)) = lower;
+        for (int e = 0; e < FRAGMENTS * 2; e += SLAB_VECTOR) {
+            struct alignas(SLAB_VECTOR * 4) Vector { float element[SLAB_VECTOR]; };
+            Vector sums;
+            const int group = e / (2 * GROUP);
+#pragma unroll
+            for (int v = 0; v < SLAB_VECTOR; ++v) {
+                const int within = (e + v) % (2 * GROUP);
+                sums.element[v] = acc[group * GROUP + within % GROUP][row * 2 + within / GROUP];
+            }
+            const int place = warp_n * WARP_N + group * 8 * GROUP
+                + lane % 4 * 2 * GROUP + e % (2 * GROUP);
+            *reinterpret_cast<Vector*>(slab + slab_index(row * 8 + lane / 4, place)) = sums;
         }
-        __syncwarp();  // these rows are complete
-        if (lane >= LANES_PER_ROW * ROWS_PER_PASS) continue;
+    __syncthreads();  // all sums are there
+
+    // -- epilogue: a thread adds an element's sums in the order of k --
+    slab = reinterpret_cast<float*>(shared);
+    for (int item = thread; item < M * TILE_N; item += THREADS) {
+        const int row = item / TILE_N;
+        const int column = n0 + item % TILE_N;
+        if (column >= N) continue;
+        const float* sum = slab + slab_index(item / TILE_N, item % TILE_N);
+        float value[D_VECTOR] = { sum[0] };
 #pragma unroll
-        for (int pass = 0; pass < STORE_PASSES; ++pass) {
-            const int slab_row = lane_row + pass % ROW_PASSES * ROWS_PER_PASS;
-            const int slab_column = lane_column + pass / ROW_PASSES * LANES_PER_ROW * D_VECTOR;
-            const int row = first_row + slab_row;
-            const int column = first_column + slab_column;
-            if (row >= M || column >= N) continue;
-            float value[D_VECTOR];
-            load_slab(value, slab + slab_index(slab_row, slab_column));
+        for (int part = 1; part < WARPS_K; ++part)
+            value[0] = __fadd_rn(value[0], sum[part * SLAB]);
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = __fmul_rn(alpha, value[v]);
-            store_d(d + (row * LDD + column), value);
-        }
+        for (int v = 0; v < D_VECTOR; ++v)
+            value[v] = __fmul_rn(alpha, value[v]);
+        store_d(d + (row * LDD + column), value);
     }
 }
 

@@ -35,7 +35,7 @@ def test_large_products_take_large_warp_tiles(arch: str) -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 4, 8, 16])
 def test_decode_reads_memory_with_flat_tiles_and_many_bytes_in_flight(m: int) -> None:
-    plan = plan_of(f"m={m} n=4096 k=4096 layout=nt arch=sm_90")
+    plan = plan_of(f"m={m} n=4096 k=4096 layout=nt arch=sm_90 family=mma_sync split_k=1")
     assert mma_body(plan).tile_m == 16
     assert mma_body(plan).tile_k >= 64
     assert plan.blocks.evaluate({}) >= 120
@@ -142,7 +142,7 @@ def test_an_empty_sum_is_planned() -> None:
 
 
 def test_a_transposed_output_swaps_the_roles() -> None:
-    plan = plan_of("m=4096 n=16 k=4096 layout=tn layout_d=t arch=sm_90")
+    plan = plan_of("m=4096 n=16 k=4096 layout=tn layout_d=t arch=sm_90 family=mma_sync")
     assert mma_body(plan).tile_m == 16
     assert plan.m.name == "N"
 

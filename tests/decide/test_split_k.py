@@ -80,8 +80,7 @@ def test_the_cost_of_all_kernels_is_what_is_compared(family: object) -> None:
     answer = family.best(setting)  # type: ignore[attr-defined]
     assert answer.clocks == answer.prediction().clocks
     later = reduce_clocks(setting.problem, setting.machine, 8)
-    assert answer.later == later > 0
-    assert answer.clocks > later
+    assert answer.clocks > answer.later >= later > 0
     assert answer.choice.split_k == 8
 
 

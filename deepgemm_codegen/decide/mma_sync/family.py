@@ -13,7 +13,7 @@ from deepgemm_codegen.decide.mma_sync.questions import answers
 from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
-from deepgemm_codegen.decide.split_k import cheapest_cut, cut, parts_to_try, reduce_clocks
+from deepgemm_codegen.decide.split_k import cheapest_cut, cut, parts_to_try, trailing_clocks
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -112,9 +112,12 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
         menu = menu_for(own, spec.overrides, cut=parts > 1)
         return search(own, machine, menu, limit)
 
+    def later_of(parts: int) -> float:
+        return trailing_clocks(problem, machine, machine.mma_rate, parts)
+
     cheapest = cheapest_cut(
         parts_to_try(problem, machine, spec.overrides),
-        lambda parts: reduce_clocks(problem, machine, parts),
+        later_of,
         found_for,
         roofline(problem, machine),
         below,
@@ -122,7 +125,7 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     if cheapest is None:
         return None
     parts, found = cheapest
-    own, later = cut(problem, parts), reduce_clocks(problem, machine, parts)
+    own, later = cut(problem, parts), later_of(parts)
     choice = replace(found.choice, split_k=parts)
     menu = menu_for(own, spec.overrides, cut=parts > 1)
     return _Answer(setting, own, menu, choice, found.clocks + later, found.costed, later)

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.family import Family, Setting, best_other
-from deepgemm_codegen.decide.split_k import cheapest_cut, parts_to_try, reduce_clocks
+from deepgemm_codegen.decide.split_k import cheapest_cut, parts_to_try, trailing_clocks
 from deepgemm_codegen.decide.tma import tma_obstacle
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.predict import predict, roofline
@@ -106,9 +106,12 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
         menu = menu_for(problem, given, cut=parts > 1)
         return search(task_of(spec, problem, machine, parts), menu, limit)
 
+    def later_of(parts: int) -> float:
+        return trailing_clocks(problem, machine, machine.wgmma_rate, parts)
+
     cheapest = cheapest_cut(
         parts_to_try(problem, machine, spec.overrides),
-        lambda parts: reduce_clocks(problem, machine, parts),
+        later_of,
         found_for,
         roofline(task_of(spec, problem, machine)),
         below,
@@ -116,7 +119,7 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     if cheapest is None:
         return None
     parts, (choice, clocks, costed) = cheapest
-    task, later = task_of(spec, problem, machine, parts), reduce_clocks(problem, machine, parts)
+    task, later = task_of(spec, problem, machine, parts), later_of(parts)
     menu = menu_for(problem, given, cut=parts > 1)
     return _Answer(setting, task, menu, choice, clocks + later, costed, later)
 
