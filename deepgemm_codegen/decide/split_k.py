@@ -175,15 +175,9 @@ def reduce_clocks(problem: Problem, machine: Machine, parts: int) -> float:
     return REDUCE_US * machine.clock_mhz + max(moved, out)
 
 
-def trailing_clocks(problem: Problem, machine: Machine, rate: float, parts: int) -> float:
-    """Clocks that the product's own model leaves out: those of the second kernel, and the ramp.
-
-    Args:
-        problem: what is computed.
-        machine: where.
-        rate: FLOP a clock of one multiprocessor.
-        parts: that k is cut into.
-    """
+def trailing_clocks(problem: Problem, machine: Machine, parts: int) -> float:
+    """Clocks that the product's own model leaves out: those of the second kernel, and the ramp."""
+    rate = max(machine.mma_rate, machine.wgmma_rate)
     math = 2 * problem.batch * problem.m * problem.n * problem.k / (rate * machine.sms)
     memory = (compulsory_bytes(problem) + output_bytes(problem)) / machine.dram_rate
     ramp = RAMP_US * machine.clock_mhz * max(0.0, 1 - math / memory) if memory else 0.0

@@ -128,7 +128,7 @@ def test_the_cheaper_family_wins(count: int) -> None:
         assert winner is not None
         if any(getattr(answer.choice, "split_k", 1) > 1 for answer in (alone, fast)):
             # Cuts are left untried where they promise little beside the rival.
-            assert winner.clocks <= min(alone.clocks, fast.clocks) * 1.05
+            assert winner.clocks <= min(alone.clocks, fast.clocks) * 1.1
             continue
         problem, machine = setting.problem, setting.machine
         if not BANDWIDTH.obstacle(spec, ARCH):

@@ -113,7 +113,7 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
         return search(own, machine, menu, limit)
 
     def later_of(parts: int) -> float:
-        return trailing_clocks(problem, machine, machine.mma_rate, parts)
+        return trailing_clocks(problem, machine, parts)
 
     cheapest = cheapest_cut(
         parts_to_try(problem, machine, spec.overrides),

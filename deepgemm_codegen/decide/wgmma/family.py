@@ -107,7 +107,7 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
         return search(task_of(spec, problem, machine, parts), menu, limit)
 
     def later_of(parts: int) -> float:
-        return trailing_clocks(problem, machine, machine.wgmma_rate, parts)
+        return trailing_clocks(problem, machine, parts)
 
     cheapest = cheapest_cut(
         parts_to_try(problem, machine, spec.overrides),
