@@ -232,7 +232,7 @@ def picture() -> str:
         parts.append(_arrow(middle, 124, left + _WIDTH // 2, _TOP))
         parts.append(_arrow(left + _WIDTH // 2, bottom, middle, bottom + 30))
     words = "the cheapest of all candidates that no constraint rules out"
-    parts += _box(middle - 220, bottom + 30, 440, 40, words, "head")
+    parts += _box(middle - 240, bottom + 30, 480, 40, words, "head")
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
