@@ -78,6 +78,7 @@ class GlobalShadow:
         self._crowded = np.zeros(room, np.uint8)
         self._former: list[Former] = []
         self._kept, self._limit = 0, _FEW
+        self._ever_read = False  # few kernels read what they may write
 
     def cells(self, buffer: int, nbytes: int, address: int, offsets: Array, width: int) -> Array:
         """Cells of accesses, those of each access together; makes pages that are missing.
@@ -115,6 +116,8 @@ class GlobalShadow:
 
     def read(self, cells: Array) -> tuple[Array, Events] | None:
         """Likewise the last reads since the last write."""
+        if not self._ever_read:
+            return None
         return self._last(self._read, cells)
 
     @staticmethod
@@ -131,11 +134,13 @@ class GlobalShadow:
         Returns:
             Indices of accesses that share their cell with one of another thread, and that one.
         """
-        self._read.stamps[cells] = 0
+        if self._ever_read:
+            self._read.stamps[cells] = 0
         return self._put(self._write, cells, ids, stamp)
 
     def put_read(self, cells: Array, ids: Array, stamp: int) -> tuple[Array, Array]:
         """These accesses are the cells' last reads; see `put_write`."""
+        self._ever_read = True
         return self._put(self._read, cells, ids, stamp)
 
     @staticmethod
