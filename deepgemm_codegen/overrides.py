@@ -57,8 +57,12 @@ class Overrides:
         return [(name, value) for name, value in pairs if value is not None]
 
     def numbers(self) -> dict[str, int]:
-        """Those of them that are numbers, by name."""
-        return {name: value for name, value in self.items() if isinstance(value, int)}
+        """Those of them that are numbers of a kernel, by name; a threshold rules none out."""
+        return {
+            name: value
+            for name, value in self.items()
+            if isinstance(value, int) and name != "split_k_from"
+        }
 
 
 OVERRIDES: dict[str, str] = {

@@ -14,7 +14,6 @@ from deepgemm_codegen.bodies import Reduce
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.expressions import Number, rounded_up, times
-from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.workspace import Workspace, workspace_of
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PARTIAL_VECTOR",
     "SPLIT_K",
-    "THRESHOLD",
     "cheapest_cut",
     "cut",
     "partial_leading",
@@ -42,10 +40,7 @@ __all__ = [
     "trailing_clocks",
 ]
 
-THRESHOLD: dict[str, range] = {"split_k_from": range(MAX_DIMENSION + 1)}
-"""What every family takes, also one that never cuts k."""
-
-SPLIT_K: dict[str, range] = {"split_k": range(1, 257), **THRESHOLD}
+SPLIT_K: dict[str, range] = {"split_k": range(1, 257)}
 """Every number that an override may ask for; with more parts the second kernel reads more than the
 first."""
 

@@ -146,3 +146,14 @@ def test_explain_tells_the_number_and_what_it_costs() -> None:
     last = explanation.decisions[-1]
     assert last.question == "split k"
     assert last.reason.startswith("a second kernel adds them, in ")
+
+
+def test_whole_numbers_are_cut_too() -> None:
+    assert product_of("m=64 n=64 k=16384 dtype=int8 layout=nt split_k=8").k.split == 8
+
+
+def test_the_threshold_rules_no_family_out() -> None:
+    """A family that never cuts k is asked whatever the threshold."""
+    for text in ("m=1 n=512 k=4096 layout=nt family=bandwidth", "m=64 n=64 k=64 family=simt"):
+        found = product_of(f"{text} split_k_from=64")
+        assert type(found.body) is type(product_of(text).body)

@@ -98,9 +98,6 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
             return f"{arch.name} has no mma.sync for {dtype}"
     if spec.dtype_a.mixes == "fp8":
         return f"{spec.dtype_a} operands have no kernel yet"
-    parts = spec.overrides.split_k or 1
-    if parts > 1 and spec.dtype_acc.integer:
-        return f"split_k = {parts} adds parts in fp32, and {spec.dtype_a} sums are int32"
     return ""
 
 

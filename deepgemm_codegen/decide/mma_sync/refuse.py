@@ -71,8 +71,6 @@ def _nearest_legal(
     problem: Problem, machine: Machine, overrides: Overrides, name: str
 ) -> int | None:
     """The legal value of one override that is nearest to the given one, the others kept."""
-    if name == "split_k_from":  # rules nothing out
-        return None
     wanted = overrides.numbers()[name]
     values = sorted(LEGAL[name], key=lambda value: (abs(value - wanted), value))
     for value in values:

@@ -8,7 +8,6 @@ from deepgemm_codegen.decide.menus import LEAST_REACH, MAX_RASTER, MAX_TILE, STA
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.simt.constraints import MAX_WARPS
 from deepgemm_codegen.decide.simt.tile import TILE_MS, TILE_NS, WARPS
-from deepgemm_codegen.decide.split_k import THRESHOLD
 from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ LEGAL: dict[str, range] = {
     "stages": range(STAGES[0], STAGES[-1] + 1),
     "min_blocks": range(1, 33),
     "raster_group": range(1, MAX_RASTER + 1),
-    **THRESHOLD,
 }
 """Every value that an override may ask for; the tree itself tries fewer."""
 

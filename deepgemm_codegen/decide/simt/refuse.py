@@ -68,8 +68,6 @@ def _nearest_miss(task: Task, menu: SimtMenu) -> tuple[str, int, int]:
 
 def _nearest_legal(task: Task, overrides: Overrides, name: str) -> int | None:
     """The legal value of one override that is nearest to the given one, the others kept."""
-    if name == "split_k_from":  # rules nothing out
-        return None
     wanted = overrides.numbers()[name]
     for value in sorted(LEGAL[name], key=lambda value: (abs(value - wanted), value)):
         changed: dict[str, Any] = {name: value}

@@ -63,8 +63,6 @@ def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
 
 def _nearest_legal(spec: GemmSpec, task: Task, given: dict[str, int], name: str) -> int | None:
     """The legal value of one override that is nearest to the given one, the others kept."""
-    if name == "split_k_from":  # rules nothing out
-        return None
     problem, machine = task.problem, task.machine
     for value in sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value)):
         changed = task_of(spec, problem, machine, value) if name == "split_k" else task
