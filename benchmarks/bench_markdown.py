@@ -1,0 +1,71 @@
+"""Turns the JSON of ``deepgemm_codegen bench --json`` into the table beside it.
+
+python benchmarks/bench_markdown.py RESULT.json "COMMAND" [DRIVER] > RESULT.md
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+SHOWN = ("dtype", "m", "n", "k", "layout", "launch", "split_k", "epilogue", "dtype_d")
+
+
+def problem(spec: str) -> str:
+    """The spec's line without what the whole table shares."""
+    fields = dict(word.split("=", 1) for word in spec.split())
+    sizes = "x".join(fields[name] for name in "mnk")
+    rest = [fields[name] for name in SHOWN[4:] if name in fields]
+    return " ".join([fields["dtype"], sizes, *rest])
+
+
+def row(kernel: dict[str, Any]) -> str:
+    """One kernel's line."""
+    if "us" not in kernel:
+        return f"| {problem(kernel['spec'])} | {kernel.get('plan', '')} | {kernel['error']} |"
+    cells = [problem(kernel["spec"]), kernel["plan"], f"{kernel['us']:.2f}"]
+    cells += [f"{kernel['tflops']:.0f}", f"{kernel['gbs']:.0f}", f"{kernel['of_ceiling']:.0%}"]
+    for rival in ("cuBLAS", "cuBLASLt"):
+        against = kernel["against"].get(rival, {})
+        cells += (
+            [f"{against['us']:.2f}", f"{against['ratio']:.3f}"] if "us" in against else ["", ""]
+        )
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Prints the document."""
+    path, command, *driver = sys.argv[1:]
+    found = json.loads(Path(path).read_text(encoding="utf-8"))
+    software, ceilings = found["machine"]["software"], found["ceilings"]
+    print(f"# {Path(path).stem}: sm_90a against cuBLAS, on one H200\n")
+    print(f"- command: `{command}`")
+    named = driver[0] if driver else f"of CUDA {software['driver (CUDA version)']}"
+    print(f"- {found['machine']['gpu']}, driver {named}, cuBLAS {software['cuBLAS']}")
+    rates = ", ".join(f"{name} {rate:.0f}" for name, rate in ceilings["tflops"].items())
+    print(f"- ceilings in this run: {ceilings['gbs']:.0f} GB/s, {rates} TFLOP/s")
+    print("- a ratio above 1 is faster than the library; cuBLAS is its default algorithm, cuBLASLt")
+    print("  the best of its top eight heuristics\n")
+    print("| problem | plan | us | TFLOP/s | GB/s | of ceiling | cuBLAS us | ratio |", end="")
+    print(" cuBLASLt us | ratio |\n| --- | --- |" + " --: |" * 8)
+    print("\n".join(map(row, found["kernels"])))
+    print("\n| geometric mean | kernels | cuBLAS | cuBLASLt | least of cuBLAS |")
+    print("| --- | --: | --: | --: | --: |")
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for kernel in found["kernels"]:
+        if "us" in kernel:
+            groups.setdefault(kernel["group"], []).append(kernel)
+    for name, kernels in [*groups.items(), ("all", [k for g in groups.values() for k in g])]:
+        ratios = {
+            rival: [k["against"][rival]["ratio"] for k in kernels if "ratio" in k["against"][rival]]
+            for rival in ("cuBLAS", "cuBLASLt")
+        }
+        means = [f"{exp(sum(map(log, r)) / len(r)):.3f}" if r else "" for r in ratios.values()]
+        print(f"| {name} | {len(kernels)} | {' | '.join(means)} | {min(ratios['cuBLAS']):.3f} |")
+
+
+if __name__ == "__main__":
+    main()
