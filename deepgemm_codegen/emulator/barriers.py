@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.nodes import Immediate
+
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
     from deepgemm_codegen.emulator.nodes import Operand
 
-__all__ = ["CLUSTER", "GOING", "GROUP", "WARP", "BarrierForm", "Barriers", "Vote"]
+__all__ = ["BARRIERS", "CLUSTER", "GOING", "GROUP", "WARP", "BarrierForm", "Barriers", "Vote"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # What a lane waits at, beside the block's barriers by number: nothing, a warp's barrier, a
 # cluster's, the rest of its warpgroup.
 GOING, WARP, CLUSTER, GROUP = -1, -2, -3, -4
+BARRIERS = 16  # of a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,8 @@ class BarrierForm:
 
     @property
     def simple(self) -> bool:
-        """Whether it is nothing but a meeting of the whole block."""
-        return self.count is None and self.vote is None
+        """Whether it is nothing but a meeting of the whole block, at a barrier known beforehand."""
+        return self.count is None and self.vote is None and isinstance(self.number, Immediate)
 
 
 @dataclass(slots=True)
@@ -97,6 +100,8 @@ class Barriers:
             counts = self.operand(form.count)[mask]
         if form.aligned:
             self.check_whole_warps(site, mask)
+        self._check_numbers(numbers, counts, site, mask)
+        numbers = numbers % BARRIERS
         if form.arrives:
             self._arrive(np.flatnonzero(mask), numbers, counts, site)
             return
@@ -106,6 +111,17 @@ class Barriers:
         self.waiting[mask] = numbers
         self._expected[mask] = counts
         self.site[mask] = site
+
+    def _check_numbers(self, numbers: Array, counts: Array, site: int, mask: Array) -> None:
+        """A block has 16 barriers, and whole warps complete one."""
+        fault = ""
+        if (numbers >= BARRIERS).any():
+            fault = f"barrier {int(numbers.max())} of a block that has {BARRIERS}"
+        elif (counts % 32).any():
+            fault = f"{int(counts[counts % 32 > 0][0])} threads: no whole number of warps"
+        if fault:
+            lane = int(np.flatnonzero(mask)[0])
+            self.context.collector.add("bad-barrier", fault, site, lane)
 
     def _arrive(self, lanes: Array, numbers: Array, counts: Array, site: int) -> None:
         keys = (lanes // self.context.threads << 8) + numbers

@@ -51,8 +51,8 @@ class Finding:
         kind: a short stable word: ``race``, ``uninitialised-read``, ``in-flight-read``,
             ``in-flight-write``, ``out-of-bounds-read``, ``out-of-bounds-write``,
             ``read-only-write``, ``misaligned``, ``poison-read``, ``divergent-barrier``,
-            ``divergent-instruction``, ``deadlock``, ``timeout``, ``bad-size``, ``trap``; of
-            asynchronous instructions: ``missing-fence``, ``accumulator-in-flight``,
+            ``divergent-instruction``, ``deadlock``, ``timeout``, ``bad-size``, ``bad-barrier``,
+            ``trap``; of asynchronous instructions: ``missing-fence``, ``accumulator-in-flight``,
             ``operand-in-flight``, ``exit-in-flight``, ``remote-after-exit``,
             ``remote-before-start``, ``over-arrival``, ``transaction-count``,
             ``no-mbarrier``, ``barrier-access``, ``bad-descriptor``, ``bad-rank``,

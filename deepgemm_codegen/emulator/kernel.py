@@ -19,14 +19,15 @@ from deepgemm_codegen.emulator.generations import arithmetic as find_arithmetic
 from deepgemm_codegen.emulator.globalraces import GlobalRaces
 from deepgemm_codegen.emulator.instructions.approximate import Tolerance, tolerance
 from deepgemm_codegen.emulator.joins import joins_of
+from deepgemm_codegen.emulator.launch import Dim3, Launch, check_launch, check_shared
 from deepgemm_codegen.emulator.machine import Machine
-from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
+from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory
 from deepgemm_codegen.emulator.ordering import OrderListener
 from deepgemm_codegen.emulator.parameters import pack
+from deepgemm_codegen.emulator.parser import parse
 from deepgemm_codegen.emulator.program import link
 from deepgemm_codegen.emulator.races import RaceListener
 from deepgemm_codegen.emulator.shared import SharedMemory
-from deepgemm_codegen.emulator.tensormap import TensorMap
 from deepgemm_codegen.emulator.translate import translate
 
 if TYPE_CHECKING:
@@ -36,33 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checks", "Kernel", "Launch", "Report", "Statistics", "run"]
 
-Dim3 = tuple[int, int, int]
-Parameter = int | float | bytes | np.generic | GlobalBuffer | Pointer | TensorMap
-
 instructions.load()
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How a kernel is launched.
-
-    Attributes:
-        grid: blocks in x, y, z: the real grid, also where only some blocks run.
-        block: threads in x, y, z.
-        shared_bytes: dynamic shared memory.
-        params: one for each kernel parameter, in order: integers, floats, buffers or pointers
-            into them, tensor maps, bytes for a structure.
-        cluster: blocks of a cluster in x, y, z; None for what the kernel was compiled for.
-        dependent: whether the kernel before may still run (programmatic dependent launch): no
-            thread may touch global memory before its ``griddepcontrol.wait``.
-    """
-
-    grid: Dim3
-    block: Dim3
-    shared_bytes: int = 0
-    params: Sequence[Parameter] = ()
-    cluster: Dim3 | None = None
-    dependent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +139,7 @@ class _Lookup:
 
 
 def run(
-    kernel: Kernel,
+    kernel: Kernel | str,
     launch: Launch,
     blocks: Sequence[Dim3] | None = None,
     checks: Checks | None = None,
@@ -174,67 +149,38 @@ def run(
 ) -> Report:
     """Run some thread blocks of a launch (None: all) and report what went wrong.
 
+    Instead of a kernel, the PTX of a module that has one will do; it is translated anew each time.
+
     Buffers are written in place. Blocks run in the order given, several at a time; they share
     nothing but global memory. The blocks of a cluster run together, at the place of the first.
 
+    A kernel that never ends is stopped by ``Checks.step_limit``, and reported.
+
     Raises:
-        LaunchError: parameters or shapes that do not fit the kernel, a block outside the grid, a
-            part of a cluster.
+        LaunchError: parameters or shapes that do not fit the kernel, no block at all, a block
+            outside the grid, a part of a cluster, more shared memory than the GPU has.
+        PtxSyntaxError, UnsupportedError: see `parse` and `Kernel`, for a text.
     """
     checks = checks or Checks()
-    gx, gy, gz = launch.grid
-    if blocks is None:
-        blocks = [(x, y, z) for z in range(gz) for y in range(gy) for x in range(gx)]
-    for x, y, z in blocks:
-        if not (0 <= x < gx and 0 <= y < gy and 0 <= z < gz):
-            raise LaunchError(f"block {(x, y, z)} lies outside the grid {launch.grid}")
-    threads = launch.block[0] * launch.block[1] * launch.block[2]
-    if not 0 < threads <= 1024:
-        raise LaunchError(f"{threads} threads in a block; a block has 1 to 1024")
-    if 0 < kernel.program.max_threads < threads:
-        raise LaunchError(
-            f"{threads} threads in a block; {kernel.program.name} allows "
-            f"{kernel.program.max_threads}"
-        )
-    cluster = kernel.program.cluster if launch.cluster is None else launch.cluster
+    if isinstance(kernel, str):
+        module = parse(kernel)
+        names = module.entries()
+        if len(names) != 1:
+            found = ", ".join(names) or "none"
+            raise LaunchError(f"a text with one kernel was expected; it has: {found}")
+        kernel = Kernel(module, names[0])
+    chosen, cluster = check_launch(kernel.program, launch, blocks)
     size = prod(cluster)
-    blocks = whole_clusters(list(blocks), launch.grid, cluster)
+    threads = prod(launch.block)
     session = _Session(kernel, launch, checks, Collector(max_findings, fail_fast=fail_fast))
     session.cluster = cluster
     at_once = max(1, checks.lanes // (-(-threads // 32) * 32) // size) * size
     try:
-        for start in range(0, len(blocks), at_once):
-            session.batch(list(blocks[start : start + at_once]))
+        for start in range(0, len(chosen), at_once):
+            session.batch(chosen[start : start + at_once])
     except StopEmulation:
         pass
     return session.report()
-
-
-def whole_clusters(blocks: list[Dim3], grid: Dim3, cluster: Dim3) -> list[Dim3]:
-    """The blocks, cluster by cluster in order of first appearance, each in order of rank.
-
-    Raises:
-        LaunchError: a grid that is no whole number of clusters, or a part of a cluster.
-    """
-    if cluster == (1, 1, 1):
-        return blocks
-    if any(g % c for g, c in zip(grid, cluster, strict=True)):
-        raise LaunchError(f"grid {grid} is no whole number of clusters {cluster}")
-    cx, cy, cz = cluster
-    chosen = set(blocks)
-    result: dict[Dim3, None] = {}
-    for x, y, z in blocks:
-        first = (x // cx * cx, y // cy * cy, z // cz * cz)
-        for k in range(cz):
-            for j in range(cy):
-                for i in range(cx):
-                    block = (first[0] + i, first[1] + j, first[2] + k)
-                    if block not in chosen:
-                        raise LaunchError(
-                            f"block {block} is missing: it shares a cluster with {(x, y, z)}"
-                        )
-                    result[block] = None
-    return list(result)
 
 
 class _Session:
@@ -268,6 +214,7 @@ class _Session:
         if any(s.space == "shared" and not s.size for s in kernel.program.symbols.values()):
             size = kernel.program.dynamic_base
         self.shared_bytes = size + launch.shared_bytes
+        check_shared(kernel.program, kernel.arithmetic.name, size, launch.shared_bytes)
 
     def batch(self, blocks: list[Dim3]) -> None:
         """Run some blocks together."""

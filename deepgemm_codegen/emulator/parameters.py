@@ -34,7 +34,12 @@ def pack(
         raise LaunchError(f"{program.name} takes {len(slots)} parameters, got {len(values)}")
     image = bytearray(max((s.offset + s.size for s in slots), default=0))
     maps = {}
-    for slot, value in zip(slots, values, strict=True):
+    arrays: dict[int, GlobalBuffer] = {}  # an array given twice is one buffer
+    for slot, given in zip(slots, values, strict=True):
+        value = given
+        if isinstance(given, np.ndarray):
+            fresh = GlobalBuffer(slot.name, given, writable=bool(given.flags.writeable))
+            value = arrays.setdefault(id(given), fresh)
         if isinstance(value, TensorMap):
             if slot.size != MAP_BYTES:
                 raise LaunchError(f"parameter {slot.name} is no tensor map of {MAP_BYTES} bytes")
@@ -48,17 +53,32 @@ def pack(
 
 
 def _bytes(slot: ParameterSlot, value: Any, memory: GlobalMemory) -> bytes:
+    """The value as it lies in the parameter block.
+
+    Raises:
+        LaunchError: a value of another type, or out of the type's range.
+    """
     if isinstance(value, GlobalBuffer):
         value = value.at(0)
     if isinstance(value, Pointer):
-        return memory.address(value).to_bytes(8, "little")
-    if isinstance(value, bytes | bytearray):
+        address = memory.address(value)
+        if not 0 <= address < 1 << 64:
+            raise LaunchError(f"parameter {slot.name}: a pointer {value.offset} bytes off")
+        return address.to_bytes(8, "little")
+    if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, np.generic):
         return value.tobytes()
-    if slot.type.startswith("f"):
-        return struct.pack("<f" if slot.size == 4 else "<d", value)
-    if isinstance(value, int):
-        return (value & ((1 << (8 * slot.size)) - 1)).to_bytes(slot.size, "little")
+    scalar = slot.size in (1, 2, 4, 8)
     # NVRTC declares float parameters as f32; b32 in newer styles holds the same bits.
-    return struct.pack("<f" if slot.size == 4 else "<d", value)
+    floating = slot.type[0] == "f" or (isinstance(value, float) and slot.type[0] == "b")
+    try:
+        if floating and isinstance(value, int | float):
+            return struct.pack({4: "<f", 8: "<d"}[slot.size], value)
+        if scalar and isinstance(value, int) and -(1 << 8 * slot.size - 1) <= value:
+            return value.to_bytes(slot.size, "little", signed=value < 0)
+    except (KeyError, OverflowError, struct.error):
+        pass
+    raise LaunchError(
+        f"parameter {slot.name} is a .{slot.type} of {slot.size} bytes, got {value!r}"
+    )

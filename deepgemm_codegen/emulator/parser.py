@@ -6,6 +6,8 @@ adds to it. It knows no instruction: any opcode parses, and the translator decid
 
 from __future__ import annotations
 
+import re
+
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.faults import PtxSyntaxError
 from deepgemm_codegen.emulator.lexer import Token, tokenize
@@ -14,6 +16,11 @@ __all__ = ["parse"]
 
 _LINKAGE = frozenset({".visible", ".extern", ".weak", ".common"})
 _SPACES = frozenset({".shared", ".global", ".const", ".local", ".param"})
+_VERSIONS = ("6", "7", "8", "9")
+_TARGET = re.compile(r"sm_\d{2,3}[af]?")
+_DEEPEST = 64  # nested braces
+# The largest constant part of an address: 32 bits (PTX ISA, "Addresses as Operands").
+_OFFSET = 1 << 32
 # Words that end the list of performance directives of a function.
 _BODY_START = frozenset({"{", ";"})
 
@@ -22,7 +29,8 @@ def parse(text: str) -> nodes.Module:
     """The module that the text holds.
 
     Raises:
-        PtxSyntaxError: ``line N: ...`` for text outside the grammar.
+        PtxSyntaxError: ``line N: ...`` for text outside the grammar, or of a version, target or
+            address size that nobody here knows.
     """
     return _Parser(tokenize(text)).module()
 
@@ -32,6 +40,7 @@ class _Parser:
         self.tokens = tokens
         self.position = 0
         self.location: nodes.Location | None = None
+        self.depth = 0
 
     # -- primitives --
 
@@ -40,6 +49,8 @@ class _Parser:
 
     def advance(self) -> Token:
         token = self.tokens[self.position]
+        if token.kind == "end":
+            raise PtxSyntaxError(token.line, "the text ends too early")
         self.position += 1
         return token
 
@@ -75,20 +86,43 @@ class _Parser:
         version = ""
         target: tuple[str, ...] = ()
         size = 64
+        last = self.tokens[-1].line
         items: list[nodes.Item] = []
         while self.peek().kind != "end":
             if self.accept(".version"):
-                version = self.advance().text
+                version = self.version()
             elif self.accept(".target"):
-                words = [self.advance().text]
-                while self.accept(","):
-                    words.append(self.advance().text)
-                target = tuple(words)
+                target = self.target()
             elif self.accept(".address_size"):
+                line = self.peek().line
                 size = self.integer()
+                if size != 64:
+                    raise PtxSyntaxError(line, f"addresses of {size} bits; only 64 are supported")
             else:
                 items.append(self.item())
+        for what, found in ((".version", version), (".target", target)):
+            if not found:
+                raise PtxSyntaxError(last, f"the text has no {what}")
         return nodes.Module(version, target, size, tuple(items))
+
+    def version(self) -> str:
+        token = self.kind("number")
+        major, dot, minor = token.text.partition(".")
+        if not (dot and major.isdigit() and minor.isdigit() and major in _VERSIONS):
+            known = f"{_VERSIONS[0]}.0 to {_VERSIONS[-1]}.x"
+            raise PtxSyntaxError(
+                token.line, f"PTX version {token.text} is not supported; {known} are"
+            )
+        return token.text
+
+    def target(self) -> tuple[str, ...]:
+        words = [self.advance()]
+        while self.accept(","):
+            words.append(self.advance())
+        first = words[0]
+        if not _TARGET.fullmatch(first.text):
+            raise PtxSyntaxError(first.line, f"target '{first.text}' is no sm_NN")
+        return tuple(word.text for word in words)
 
     def item(self) -> nodes.Item:
         token = self.peek()
@@ -235,9 +269,13 @@ class _Parser:
 
     def block(self) -> nodes.Block:
         line = self.expect("{").line
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise PtxSyntaxError(line, f"more than {_DEEPEST} braces in each other")
         items: list[nodes.Statement] = []
         while not self.accept("}"):
             items.extend(self.statement())
+        self.depth -= 1
         return nodes.Block(tuple(items), line)
 
     def statement(self) -> list[nodes.Statement]:  # noqa: PLR0911  one return a kind
@@ -338,6 +376,9 @@ class _Parser:
         while not self.accept(close):
             if items:
                 self.expect(",")
+            token = self.peek()
+            if token.text in ("{", "("):
+                raise PtxSyntaxError(token.line, "a vector within a vector")
             items.append(self.operand())
         return nodes.Vector(tuple(items), round=not curly)
 
@@ -347,9 +388,14 @@ class _Parser:
         offset = 0
         extra: list[nodes.Operand] = []
         while not self.accept("]"):
-            if self.accept("+") or self.peek().text == "-":
+            token = self.peek()
+            if self.accept("+") or token.text == "-":
                 offset += self.integer()
-            else:
-                self.expect(",")
-                extra.append(self.operand())
+                if abs(offset) > _OFFSET:
+                    raise PtxSyntaxError(token.line, f"an offset of {offset} bytes")
+                continue
+            self.expect(",")
+            if self.peek().text == "[":
+                raise PtxSyntaxError(token.line, "an address within an address")
+            extra.append(self.operand())
         return nodes.Address(base, offset, tuple(extra))

@@ -11,7 +11,7 @@ from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, Unsupp
 from deepgemm_codegen.emulator.findings import Place
 from deepgemm_codegen.emulator.initial import initial_bytes
 from deepgemm_codegen.emulator.printer import print_instruction
-from deepgemm_codegen.emulator.windows import buffer_address
+from deepgemm_codegen.emulator.windows import WINDOW_SIZE, buffer_address
 
 __all__ = ["ModuleVariable", "ParameterSlot", "Program", "Register", "Symbol", "link", "type_bits"]
 
@@ -19,7 +19,11 @@ __all__ = ["ModuleVariable", "ParameterSlot", "Program", "Register", "Symbol", "
 _LONG = re.compile(r"(\{[^,{}]+, [^,{}]+,)(?: [^,{}]+,){8,}( ?[^,{}]+\})")
 _REGISTER_FILE, _MOST_REGISTERS = 65536, 256
 """Registers of a multiprocessor, and of a thread (CUDA programming guide)."""
-
+REGISTERS = 1 << 17
+"""The most registers of one width in a kernel: each takes room for every thread that runs."""
+PARAMETER_BYTES = 32764  # CUDA C++ Programming Guide, "Function parameters"
+LOCAL_BYTES = 512 << 10  # of a thread: CUDA C++ Programming Guide, "Technical specifications"
+VARIABLE_BYTES = 1 << 28  # of a variable of the module, as much as the emulator cares to hold
 _BANKS = {"pred": "p", "16": "h", "32": "r", "64": "d"}
 
 
@@ -172,7 +176,8 @@ class _Linker:
         for item in self.module.items:
             if isinstance(item, nodes.Directive) and item.text.startswith(".file"):
                 _, number, name, *_ = item.text.split(maxsplit=2)
-                files[int(number)] = name.split('"')[1].rsplit("/", 1)[-1]
+                if number.isdigit():
+                    files[int(number)] = name.split('"')[1].rsplit("/", 1)[-1]
         return Program(
             self.function.name,
             tuple(self.instructions),
@@ -191,52 +196,59 @@ class _Linker:
             self.cluster(),
         )
 
+    def numbers(self, *names: str) -> list[int] | None:
+        """The numbers of a performance directive of one of these names; None where there is none.
+
+        Raises:
+            PtxSyntaxError: not one to three numbers above zero.
+        """
+        for directive in self.function.directives:
+            word, *rest = directive.text.replace(",", " ").split()
+            if word in names:
+                if not 1 <= len(rest) <= 3 or not all(n.isdigit() and int(n) for n in rest):
+                    raise PtxSyntaxError(directive.line, f"unreadable directive '{directive.text}'")
+                return [int(n) for n in rest]
+        return None
+
     def max_threads(self) -> int:
         """Threads of a block that the performance directives allow; 0 for any."""
-        return self.directive(".maxntid") or self.directive(".reqntid")
+        return prod(self.numbers(".maxntid", ".reqntid") or [0])
 
     def launch_registers(self) -> int:
         """Registers that a thread starts with: no more than the launch bounds leave.
 
         The assembler may take fewer, but not where setmaxnreg moves them (it takes all there are).
         """
-        given, threads = self.directive(".maxnreg"), self.max_threads()
-        blocks = self.directive(".minnctapersm") or 1
+        given, threads = prod(self.numbers(".maxnreg") or [0]), self.max_threads()
+        blocks = prod(self.numbers(".minnctapersm") or [1])
         if given or not threads:
             return given
         return min(_REGISTER_FILE // (threads * blocks) // 8 * 8, _MOST_REGISTERS)
 
-    def directive(self, name: str) -> int:
-        """The product of a directive's numbers; 0 where there is none."""
-        for directive in self.function.directives:
-            word, *rest = directive.text.replace(",", " ").split()
-            if word == name:
-                return prod(int(n) for n in rest)
-        return 0
-
     def cluster(self) -> tuple[int, int, int]:
         """Blocks of a cluster that the kernel was compiled for."""
-        for directive in self.function.directives:
-            word, *rest = directive.text.replace(",", " ").split()
-            if word == ".reqnctapercluster":
-                x, y, z = ([int(n) for n in rest] + [1, 1])[:3]
-                return (x, y, z)
-        return (1, 1, 1)
+        x, y, z = ((self.numbers(".reqnctapercluster") or [1]) + [1, 1])[:3]
+        return (x, y, z)
 
     def parameters(self) -> tuple[ParameterSlot, ...]:
         slots, offset = [], 0
         for p in self.function.parameters:
-            element = type_bits(p.type) // 8
-            align = p.align or element
+            element = _element(p.type, p.line)
+            align = _alignment(p.align or element, p.line)
             size = element * (1 if p.count is None else p.count)
             offset = -(-offset // align) * align
             slots.append(ParameterSlot(p.name, offset, size, p.type, p.count is not None))
             offset += size
+        _limit("parameters", offset, PARAMETER_BYTES, self.function.line)
         return tuple(slots)
 
     def variable(self, variable: nodes.Variable) -> None:
-        element = type_bits(variable.type) // 8
+        line = variable.line
+        element = _element(variable.type, line)
+        align = _alignment(variable.align or element, line)
+        size = element * (variable.count or 1)
         if variable.space in ("global", "const"):
+            _limit(f"variable '{variable.name}'", size, VARIABLE_BYTES, line)
             if ".extern" not in variable.linkage.split():
                 data = initial_bytes(variable, element)
                 address = buffer_address(len(self.variables))
@@ -249,21 +261,22 @@ class _Linker:
         if variable.count == 0:
             self.dynamic.append(variable)
             return
-        align = variable.align or element
         offset = -(-self.sizes[variable.space] // align) * align
-        size = element * (variable.count or 1)
+        limit = LOCAL_BYTES if variable.space == "local" else WINDOW_SIZE
+        _limit(f"{variable.space} memory", offset + size, limit, line)
         self.symbols[variable.name] = Symbol(variable.space, offset, size)
         self.sizes[variable.space] = offset + size
 
     def block(self, block: nodes.Block, scope: dict[str, str]) -> None:
         if scope or self.scopes:
             scope = dict(scope)
+        self.label(block, scope)
         for item in block.items:
             match item:
                 case nodes.Instruction():
-                    self.instructions.append(_rename(item, scope) if scope else item)
+                    self.instructions.append(_rename(item, scope) if self.scopes else item)
                 case nodes.Label():
-                    self.labels[item.name] = len(self.instructions)
+                    self.labels[scope.get(item.name, item.name)] = len(self.instructions)
                 case nodes.Registers():
                     self.declare(item, scope)
                 case nodes.Variable():
@@ -274,11 +287,23 @@ class _Linker:
                 case _:
                     pass
 
+    def label(self, block: nodes.Block, scope: dict[str, str]) -> None:
+        """Name a block's labels: those of inline asm are its own, and used before they stand."""
+        for item in block.items:
+            if isinstance(item, nodes.Label):
+                name = f"{item.name}#{self.scopes}" if self.scopes else item.name
+                if name in self.labels:
+                    raise PtxSyntaxError(item.line, f"label '{item.name}' stands twice")
+                self.labels[name] = 0
+                scope[item.name] = name
+
     def declare(self, item: nodes.Registers, scope: dict[str, str]) -> None:
         try:
             bank = _BANKS["pred" if item.type == "pred" else str(type_bits(item.type))]
         except (KeyError, ValueError):
             raise UnsupportedError(item.line, item.type, "register type") from None
+        if (item.count or 1) + self.rows[bank] > REGISTERS:
+            raise UnsupportedError(item.line, item.name, f"more than {REGISTERS} registers")
         names = [item.name]
         if item.count is not None:
             names = [f"{item.name}{i}" for i in range(item.count)]
@@ -290,6 +315,28 @@ class _Linker:
                 scope[name] = unique
             self.registers[unique] = Register(bank, self.rows[bank])
             self.rows[bank] += 1
+
+
+def _element(kind: str, line: int) -> int:
+    """Bytes of an element of a type."""
+    try:
+        bits = type_bits(kind)
+    except ValueError:
+        bits = 0
+    if bits not in (8, 16, 32, 64, 128):
+        raise PtxSyntaxError(line, f"unknown type '.{kind}'")
+    return bits // 8
+
+
+def _alignment(align: int, line: int) -> int:
+    if align <= 0 or align & (align - 1) or align > 1 << 20:
+        raise PtxSyntaxError(line, f"an alignment of {align} bytes")
+    return align
+
+
+def _limit(what: str, size: int, limit: int, line: int) -> None:
+    if size < 0 or size > limit:
+        raise UnsupportedError(line, what, f"{size} bytes; the limit is {limit}")
 
 
 def _rename(ins: nodes.Instruction, scope: dict[str, str]) -> nodes.Instruction:

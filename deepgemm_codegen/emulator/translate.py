@@ -175,7 +175,7 @@ def _emit(emitter: Emitter, batch: list[Member], *, masked: bool) -> None:
             what.emit_batch(emitter, [ins for ins, _ in batch])
         elif what.emit is not None:
             what.emit(emitter, first)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, IndexError, OverflowError, TypeError, ValueError) as error:
         text = print_instruction(first)
         raise UnsupportedError(
             first.line, text, f"unreadable operands or type ({error})"
@@ -210,7 +210,7 @@ def _blocks(program: Program) -> list[BasicBlock]:
     order = sorted(s for s in starts if s < total)
     number: dict[int, int] = {}
     plan: list[tuple[int, int, bool]] = []  # start, end, whether a skip precedes a guarded barrier
-    for start, end in zip(order, [*order[1:], total], strict=True):
+    for start, end in zip(order, [*order[1:], total][: len(order)], strict=True):
         number[start] = len(plan)
         first = program.instructions[start]
         guarded = first.guard is not None and meanings[start].ends_block.endswith("barrier")

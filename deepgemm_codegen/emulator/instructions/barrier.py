@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.emulator import nodes
-from deepgemm_codegen.emulator.barriers import BarrierForm, Vote
+from deepgemm_codegen.emulator.barriers import BARRIERS, BarrierForm, Vote
 from deepgemm_codegen.emulator.faults import UnsupportedError
 from deepgemm_codegen.emulator.printer import print_instruction
 from deepgemm_codegen.emulator.registry import Semantics, add
@@ -42,6 +42,8 @@ def _form(program: Program, ins: Instruction) -> BarrierForm:
     for operand in operands:
         _number(program, ins, operand)
     number = operands[0] if operands else nodes.Immediate("0")
+    if isinstance(number, nodes.Immediate) and not 0 <= int(number.text.rstrip("U"), 0) < BARRIERS:
+        raise _fail(ins, f"barrier {number.text} of a block that has {BARRIERS}")
     count = operands[1] if len(operands) > 1 else None
     return BarrierForm(number, count, verb == "arrive", aligned, vote)
 

@@ -189,7 +189,8 @@ def bulk_in(
     """Global to shared memory, of one block or several."""
     for lane in _lanes(context, mask):
         count = int(size[lane])
-        at, ids = _run_of(copy, lane, int(source[lane]) + copy.source, count // 16 * 16)
+        room = min(count, context.shared.nbytes) // 16 * 16  # more is a finding below
+        at, ids = _run_of(copy, lane, int(source[lane]) + copy.source, room)
         words = context.memory.load(at, 16, ids)
         places = (int(target[lane]) + copy.target, int(barrier[lane]) + copy.barrier)
         chosen = None if blocks is None else int(blocks[lane])

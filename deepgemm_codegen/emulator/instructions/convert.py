@@ -101,10 +101,12 @@ def _float(emitter: Emitter, ins: Instruction, to: str, source: str, extra: set[
     if narrows and not rounding:
         raise emitter.fail(ins, "a rounding was expected")
     value = f"widen({_raw(emitter, ins, source)}, '{source}')"
+    if (to, source) == ("f32", "bf16"):
+        value = f"widen_bits({_raw(emitter, ins, source)})"
     if "ftz" in extra and source == "f32":
-        value = f"flush_subnormals({value})"
+        value = f"canonical_nan(flush_subnormals({value}))"
     if narrows:
-        value = f"directed32({value}, '{rounding.pop()}')"
+        value = f"single_of_double({value}, '{rounding.pop()}')"
         value = f"flush_subnormals({value})" if "ftz" in extra else value
     elif rounding:
         value = f"round_integral({value}, '{rounding.pop()}')"
@@ -275,7 +277,10 @@ def narrow_pair(
 
 @runtime
 def to_tf32(_: Context, value: Array, mode: str, finite: bool) -> Array:
-    """fp32 with 10 fraction bits: nearest even, nearest with ties away (``rna``), toward zero."""
+    """fp32 with 10 fraction bits: nearest even, nearest with ties away (``rna``), toward zero.
+
+    A NaN becomes 0x7fffe000, but goes through ``rna`` as a number would (seen on an H200).
+    """
     bits = value.view(np.uint32)
     kept = {
         "rn": bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1)),
@@ -286,8 +291,23 @@ def to_tf32(_: Context, value: Array, mode: str, finite: bool) -> Array:
     if finite:
         over = (kept & np.uint32(0x7F800000)) == np.uint32(0x7F800000)
         kept = np.where(over, (bits & np.uint32(0x80000000)) | np.uint32(0x7F7FE000), kept)
-    result: Array = np.where(np.isnan(value), np.uint32(0x7FFFFFFF), kept)
+    if mode != "rna" or finite:
+        kept = np.where(np.isnan(value), np.uint32(0x7FFFE000), kept)
+    result: Array = kept
     return result
+
+
+@runtime
+def widen_bits(_: Context, value: Array) -> Array:
+    """``cvt.f32.bf16``: the bits moved, those of a NaN too."""
+    return numeric.widen_bf16(value)
+
+
+@runtime
+def single_of_double(_: Context, value: Array, mode: str) -> Array:
+    """float64 to fp32 in a rounding mode; a NaN keeps its sign and its upper bits."""
+    single = numeric.directed(value, mode)
+    return np.where(np.isnan(value), value.astype(np.float32), single)
 
 
 @runtime
@@ -327,7 +347,7 @@ def round_integral(_: Context, value: Array, mode: str) -> Array:
     """Round to an integral value of the same type."""
     function = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[mode]
     result: Array = function(value)
-    return result
+    return numeric.canonical(result) if result.dtype == np.float32 else result
 
 
 @runtime

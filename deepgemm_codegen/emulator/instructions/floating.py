@@ -103,14 +103,10 @@ def _extreme(emitter: Emitter, ins: Instruction) -> None:
 
 @semantics("neg", "abs", types=_F32, operands=2)
 def _sign(emitter: Emitter, ins: Instruction) -> None:
-    """The sign bit alone, NaN included."""
+    """The sign bit alone, but of a NaN, which becomes the canonical one."""
     words = emitter.modifiers(ins, {"ftz"})
-    source = emitter.source(ins.operands[1], "u32", ins)
-    if "ftz" in words:
-        source = f"flush_subnormals({emitter.source(ins.operands[1], 'f32', ins)}).view(d_u32)"
-    out = emitter.target(ins.operands[0], "u32", ins)
-    mask = emitter.constant("u32", 0x80000000 if ins.opcode[0] == "neg" else 0x7FFFFFFF)
-    emitter.ufunc("bitwise_xor" if ins.opcode[0] == "neg" else "bitwise_and", out, source, mask)
+    out, (a,) = operands(emitter, ins, words)
+    emitter.copy(out, f"canonical_nan({'negative' if ins.opcode[0] == 'neg' else 'absolute'}({a}))")
 
 
 @semantics("copysign", types=_F32, operands=3)

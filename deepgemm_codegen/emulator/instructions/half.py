@@ -24,6 +24,8 @@ def _arithmetic(emitter: Emitter, ins: Instruction) -> None:
     name, kind = ins.opcode[0], ins.opcode[-1]
     extreme = name in ("min", "max")
     words = emitter.modifiers(ins, {"NaN"} if extreme else {"rn"})
+    if len(ins.operands) != 3 + (name == "fma"):
+        raise emitter.fail(ins, f"{3 + (name == 'fma')} operands were expected")
     code = "u32" if kind.endswith("x2") else "u16"
     sources = [emitter.source(o, code, ins) for o in ins.operands[1:]]
     out = emitter.target(ins.operands[0], code, ins)
@@ -34,17 +36,26 @@ def _arithmetic(emitter: Emitter, ins: Instruction) -> None:
     )
 
 
-@semantics("neg", "abs", types=_TYPES)
+@semantics("neg", "abs", types=_TYPES, operands=2)
 def _sign(emitter: Emitter, ins: Instruction) -> None:
+    """The sign bit alone, but of a NaN, which becomes the canonical one."""
     emitter.modifiers(ins, set())
-    packed = ins.opcode[-1].endswith("x2")
-    code = "u32" if packed else "u16"
-    sign = 0x80008000 if packed else 0x8000
-    negate = ins.opcode[0] == "neg"
-    mask = emitter.constant(code, sign if negate else sign ^ (0xFFFFFFFF if packed else 0xFFFF))
+    kind = ins.opcode[-1]
+    code = "u32" if kind.endswith("x2") else "u16"
     source = emitter.source(ins.operands[1], code, ins)
     out = emitter.target(ins.operands[0], code, ins)
-    emitter.ufunc("bitwise_xor" if negate else "bitwise_and", out, source, mask)
+    negate = ins.opcode[0] == "neg"
+    emitter.copy(out, f"half_sign({source}, '{kind.removesuffix('x2')}', {negate})")
+
+
+@runtime
+def half_sign(_: Context, source: Array, kind: str, negate: bool) -> Array:
+    """Halves with their sign turned, or without it; packed ones are seen as twice as many."""
+    halves = np.ascontiguousarray(source).view(np.uint16)
+    turned = halves ^ np.uint16(0x8000) if negate else halves & np.uint16(0x7FFF)
+    largest = np.uint16(0x7C00 if kind == "f16" else 0x7F80)  # the infinity
+    nan = (halves & np.uint16(0x7FFF)) > largest
+    return np.where(nan, numeric.NAN16, turned).view(source.dtype)
 
 
 @runtime
