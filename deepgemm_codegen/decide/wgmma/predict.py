@@ -136,9 +136,7 @@ def finish_clocks(task: Task, tile: Tile) -> float:
     if task.parts > 1:
         return tile.sums_finish
     steps = task.problem.step_clocks * tile.tile_m * tile.tile_n
-    return steps + (
-        tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish
-    )
+    return steps + (tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish)
 
 
 def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, float]:
