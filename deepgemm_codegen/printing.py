@@ -101,6 +101,8 @@ class Text:
     release: str
     readers: str
     store_chunk: str
+    clamped_row: bool
+    clamped_column: bool
     inside: str
     fragment_columns: str
     add: str
@@ -296,6 +298,15 @@ def _store_chunk(plan: KernelPlan) -> str:
     return f"(chunk ^ {phase})"
 
 
+def _clamped(plan: KernelPlan, extent: Extent) -> bool:
+    """Whether a TMA epilogue reads at the nearest place inside D for what lies outside.
+
+    Not beside a C, which D may be: the nearest element is another thread's. No C has 8 bits.
+    """
+    alone = plan.output.c_dtype is None or plan.output.dtype.bits == 8
+    return extent.tail and bool(plan.epilogue) and alone
+
+
 def _inside(plan: KernelPlan) -> str:
     """C condition under which (row, column) lies in D; empty where it always does."""
     tests = (("row", plan.m), ("column", plan.n))
@@ -339,6 +350,8 @@ def text_of(plan: KernelPlan) -> Text:
         release=_RELEASE_CLUSTER if clustered else _RELEASE,
         readers=_readers(plan),
         store_chunk=_store_chunk(plan),
+        clamped_row=_clamped(plan, plan.m),
+        clamped_column=_clamped(plan, plan.n),
         grid=_grid_c(plan),
         inside=_inside(plan),
         fragment_columns="TILE_N / 8" if isinstance(plan.body, Wgmma) else "FRAGMENTS_N",

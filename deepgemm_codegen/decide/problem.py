@@ -34,6 +34,7 @@ class Problem(NamedTuple):
         vector: elements of D that a lane stores at a time.
         d_bytes, c_bytes: of one element; ``c_bytes`` is that of all that is read like D: of C and
             of the matrices of epilogue steps, 0 without any.
+        step_clocks: of a multiprocessor that the epilogue's steps take for one element of D.
         staged: whether any operand passes through registers on its way to shared memory.
     """
 
@@ -53,6 +54,7 @@ class Problem(NamedTuple):
     vector: int
     d_bytes: int
     c_bytes: int
+    step_clocks: float
     staged: bool
 
     @property
@@ -90,5 +92,6 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         vector=output_vector(spec),
         d_bytes=spec.dtype_d.bytes,
         c_bytes=sum(dtype.bytes for dtype, _, _ in matrices_like_d(spec)[1:]),
+        step_clocks=sum(step.definition.clocks for step in spec.epilogue),
         staged=a.mechanism == "registers" or b.mechanism == "registers",
     )

@@ -137,6 +137,9 @@ class StepKind:
             part of the result.
         absolute: the same, whatever the result.
         primitives: the instruction wrappers that the template uses.
+        clocks: of a multiprocessor that an element takes: instructions at 128 a clock, or ex2 and
+            rcp at 16 (CUDA programming guide, arithmetic throughput), as counted in sm_90a's
+            machine code. Steps of one or two instructions are not counted.
         example: options as YAML writes them, for messages.
         check: says what is wrong with settings that do not go together.
     """
@@ -152,6 +155,7 @@ class StepKind:
     relative: float = 0.0
     absolute: float = 0.0
     primitives: tuple[str, ...] = ()
+    clocks: float = 0.0
     example: str = ""
     check: Callable[[Mapping[str, Any]], str] = lambda _: ""
 
@@ -258,6 +262,7 @@ STEPS: dict[str, StepKind] = {
             relative=2.0**-17,
             absolute=2.0**-44,
             primitives=("exp2", "at_least"),
+            clocks=11 / 128,
         ),
         StepKind(
             "gelu_tanh",
@@ -267,6 +272,7 @@ STEPS: dict[str, StepKind] = {
             relative=2.0**-17,
             absolute=2.0**-44,
             primitives=("exp2", "reciprocal", "at_least"),
+            clocks=2 / 16,
         ),
         StepKind(
             "silu",
@@ -276,6 +282,7 @@ STEPS: dict[str, StepKind] = {
             relative=2.0**-17,
             absolute=2.0**-118,
             primitives=("exp2", "reciprocal", "at_least"),
+            clocks=2 / 16,
         ),
         StepKind(
             "quantize",

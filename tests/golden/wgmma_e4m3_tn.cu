@@ -393,9 +393,12 @@ gemm_fp16_tn_1000x400x512_sm_90a_8a659614(
                     for (int half = 0; half < 2; ++half) {
                         const float* sums = acc[i][first / 8 + j] + half * 2;
                         float value[D_VECTOR] = { sums[0], sums[1] };
-                        const int row = m0 + i * 64 + warp * 16 + half * 8 + lane / 4;
-                        const int column = n0 + first + j * 8 + lane % 4 * 2;
-                        if (row < M && column < N) {
+                        {
+                            // TMA cuts off what lies outside; what is read has to lie inside.
+                            const int row = min(m0 + i * 64 + warp * 16 + half * 8 + lane / 4,
+                                                M - 1);
+                            const int column = min(n0 + first + j * 8 + lane % 4 * 2,
+                                                   N - D_VECTOR);
 #pragma unroll
                             for (int v = 0; v < D_VECTOR; ++v)
                                 value[v] = __fmul_rn(alpha, value[v]);
@@ -403,8 +406,9 @@ gemm_fp16_tn_1000x400x512_sm_90a_8a659614(
                             for (int v = 0; v < D_VECTOR; ++v)
                                 value[v] = quantize(value[v], scale0[column + v]);
                         }
+                        const int row = i * 64 + warp * 16 + half * 8 + lane / 4;
                         const int chunk = j / 2;
-                        store_pair(panel + (row - m0) * STORE_N + (chunk ^ row % 8) * 16
+                        store_pair(panel + row * STORE_N + (chunk ^ row % 8) * 16
                                        + j % 2 * 8 + lane % 4 * 2,
                                    pack_e4m3x2(value[0], value[1]));
                     }

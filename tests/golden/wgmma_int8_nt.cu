@@ -457,22 +457,25 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_a680c742(
                     for (int half = 0; half < 2; ++half) {
                         const float* sums = acc[i][first / 8 + j] + half * 2;
                         float value[D_VECTOR] = { sums[0], sums[1] };
-                        const int row = m0 + i * 64 + warp * 16 + half * 8 + lane / 4;
-                        const int column = n0 + first + j * 8 + lane % 4 * 2;
+                        {
+                            const int row = m0 + i * 64 + warp * 16 + half * 8 + lane / 4;
+                            const int column = n0 + first + j * 8 + lane % 4 * 2;
 #pragma unroll
-                        for (int v = 0; v < D_VECTOR; ++v)
-                            value[v] = __fmul_rn(alpha, value[v]);
+                            for (int v = 0; v < D_VECTOR; ++v)
+                                value[v] = __fmul_rn(alpha, value[v]);
 #pragma unroll
-                        for (int v = 0; v < D_VECTOR; ++v)
-                            value[v] = add_bias(value[v], fp16_to_float(bias0[column + v]));
+                            for (int v = 0; v < D_VECTOR; ++v)
+                                value[v] = add_bias(value[v], fp16_to_float(bias0[column + v]));
 #pragma unroll
-                        for (int v = 0; v < D_VECTOR; ++v)
-                            value[v] = gelu(value[v]);
+                            for (int v = 0; v < D_VECTOR; ++v)
+                                value[v] = gelu(value[v]);
 #pragma unroll
-                        for (int v = 0; v < D_VECTOR; ++v)
-                            value[v] = quantize(value[v], scale2[row]);
+                            for (int v = 0; v < D_VECTOR; ++v)
+                                value[v] = quantize(value[v], scale2[row]);
+                        }
+                        const int row = i * 64 + warp * 16 + half * 8 + lane / 4;
                         const int chunk = j / 2;
-                        store_pair(panel + (row - m0) * STORE_N + (chunk ^ row % 8) * 16
+                        store_pair(panel + row * STORE_N + (chunk ^ row % 8) * 16
                                        + j % 2 * 8 + lane % 4 * 2,
                                    pack_int8x2(value[0], value[1]));
                     }

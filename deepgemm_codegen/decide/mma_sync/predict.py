@@ -106,7 +106,7 @@ def copy_clocks(problem: Problem) -> tuple[float, float]:
 def finish_clocks(problem: Problem) -> float:
     """Issue clocks of the epilogue for one element of D."""
     accesses = 2 if problem.c_bytes else 1
-    return SLAB + accesses * STORE_ISSUE / (WARP * problem.vector)
+    return SLAB + accesses * STORE_ISSUE / (WARP * problem.vector) + problem.step_clocks
 
 
 def first_clocks(machine: Machine) -> float:

@@ -135,7 +135,8 @@ def finish_clocks(task: Task, tile: Tile) -> float:
     """Clocks of a tile's epilogue, what is read of C apart."""
     if task.parts > 1:
         return tile.sums_finish
-    return tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish
+    steps = task.problem.step_clocks * tile.tile_m * tile.tile_n
+    return steps + (tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish)
 
 
 def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, float]:
