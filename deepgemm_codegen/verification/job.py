@@ -12,6 +12,7 @@ from deepgemm_codegen.checks import DEFAULT_CHECKS, Requirement
 from deepgemm_codegen.errors import (
     CodegenError,
     EnvironmentLackError,
+    InternalError,
     KernelLackError,
 )
 from deepgemm_codegen.naming import kernel_name
