@@ -4,6 +4,9 @@ A problem too big to run whole is judged by some of its tiles: the corners, the 
 of the last raster group, and a few of the interior, drawn by seed. A tile goes by the number of
 the block that computes it where one block does; `plan.Grid.tile_of` is the one place that says
 which. Where several blocks, or kernels, have a part in a tile, `blocks_for` names them all.
+
+A persistent block computes several tiles, those that lie a grid apart. `emulated_grid` says which
+grid, and so which tiles run together.
 """
 
 from __future__ import annotations
@@ -12,8 +15,11 @@ import random
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.harness.problem import Region
+from deepgemm_codegen.plan import Persistent, Wgmma
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.plan import KernelPlan
 
@@ -22,8 +28,10 @@ __all__ = [
     "blocks_for",
     "choose_blocks",
     "describe_tile",
+    "emulated_grid",
     "region_of",
     "regions_of",
+    "team_of",
     "tile_of",
     "tiles_along",
     "written_by",
@@ -123,6 +131,50 @@ def blocks_for(
     return tuple(sorted(found))
 
 
+def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
+    """Blocks of a kernel's launch on the emulator: blocks that lie so far apart are one.
+
+    A persistent block gets two rounds of tiles at least (or of a tile's parts), and as many as turn
+    its ring of stages twice, so that what it carries from one to the next is judged.
+    """
+    grid, body = problem.blocks_of(kernel), kernel.body
+    if not grid or not isinstance(kernel.schedule, Persistent):
+        return grid
+    slices = max(-(-problem.k // (kernel.k.tile * kernel.k.split)), 1)
+    stages, at_once = (body.stages, body.tiles_at_once) if isinstance(body, Wgmma) else (1, 1)
+    wanted = max(-(-(2 * stages + 1) // slices), 2 * at_once)
+    apart = kernel.m.cluster * kernel.n.cluster
+    if kernel.k.split > 1:  # a tile's parts lie all tiles of a product apart
+        apart = problem.grid // problem.spec.batch
+    units = grid // apart
+    return -(-units // min(wanted, units)) * apart
+
+
+def team_of(problem: Problem, tile: int) -> int:
+    """A number that tiles have in common which some block, or some cluster, runs together."""
+    kernel = problem.plan
+    cluster = kernel.m.cluster * kernel.n.cluster
+    return tile % _apart(problem) // cluster
+
+
+def _apart(problem: Problem) -> int:
+    """How far tiles lie apart that one block runs."""
+    kernel = problem.plan
+    if not isinstance(kernel.schedule, Persistent):
+        return problem.grid
+    if kernel.k.split > 1:
+        return problem.grid // problem.spec.batch
+    return emulated_grid(problem, kernel)
+
+
+def _whole_teams(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
+    """Some tiles with all that run together with one of them, ascending."""
+    cluster, apart = problem.plan.m.cluster * problem.plan.n.cluster, _apart(problem)
+    firsts = {team_of(problem, tile) * cluster for tile in tiles}
+    ranks = (rank for first in firsts for rank in range(first, first + cluster))
+    return tuple(sorted(t for rank in ranks for t in range(rank, problem.grid, apart)))
+
+
 def written_by(problem: Problem, tiles: tuple[int, ...]) -> tuple[Region, ...]:
     """What of D is written when some tiles are computed: they, or a little more around them."""
     last = problem.program.kernels[-1]
@@ -146,16 +198,18 @@ def describe_tile(problem: Problem, batch: int, row: int, column: int) -> str:
 def choose_blocks(
     problem: Problem, count: int, seed: int, *, corners: bool = True
 ) -> tuple[int, ...]:
-    """Up to ``count`` blocks of the grid, ascending; all of them when there are no more.
+    """About ``count`` tiles, ascending; all of them when there are no more.
 
     With ``corners``, first the last tile of the last batch, because tails meet there, then the
     other corners, the first tile of the last raster group and the first of the second batch.
     Without, one block drawn from the inside comes first. The rest is drawn by seed, half of it on
-    the far edges. A block of a cluster brings the others.
+    the far edges. A tile brings all that its block or its cluster runs: several, where blocks are
+    persistent, so that fewer are chosen.
     """
     grid = problem.grid
     if grid <= count:
         return tuple(range(grid))
+    count = max(count // -(-grid // _apart(problem)), 1)
     tiles_m, tiles_n = tiles_along(problem)
     batch = problem.spec.batch
     last_m, last_n = tiles_m - 1, tiles_n - 1
@@ -181,6 +235,4 @@ def choose_blocks(
         elif edge == 1:
             tile_n = last_n
         found.setdefault(block_of(problem, draw.randrange(batch), tile_m, tile_n))
-    cluster = problem.plan.m.cluster * problem.plan.n.cluster
-    whole = {block - block % cluster + rank for block in found for rank in range(cluster)}
-    return tuple(sorted(whole))
+    return _whole_teams(problem, found)

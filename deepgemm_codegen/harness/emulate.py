@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import Checks, Kernel, Launch, parse, run
-from deepgemm_codegen.harness.blocks import blocks_for, regions_of
+from deepgemm_codegen.harness.blocks import blocks_for, emulated_grid, regions_of
 from deepgemm_codegen.harness.device import Outcome, Written
 from deepgemm_codegen.harness.memory import HUGE, fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.operands import LaunchMemory
 from deepgemm_codegen.harness.oracle import prefix_sums
-from deepgemm_codegen.plan import Persistent, as_program
+from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator import Report, Statistics
+    from deepgemm_codegen.emulator.nodes import Module
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Matrix, Problem
@@ -33,33 +34,39 @@ class EmulatorDevice:
 
     Args:
         plan: the program's plan, or that of a kernel that is one.
-        ptx: its PTX.
+        ptx: its PTX, as text or parsed.
         arithmetic: the architecture whose tensor cores to imitate; empty for the plan's target.
         races: whether races, and uninitialised reads in shared memory, are looked for.
         costs: whether bank conflicts and sectors are counted.
         aligned: whether operands start where an allocation would, instead of at the worst address
             that the spec promises.
+        most_findings: distinct findings after which a launch is cut short.
+
+    Attributes:
+        checks: what a launch looks for, and how long it may take.
     """
 
     def __init__(
         self,
         plan: Program | KernelPlan,
-        ptx: str,
+        ptx: str | Module,
         arithmetic: str = "",
         *,
         races: bool = True,
         costs: bool = False,
         aligned: bool = False,
+        most_findings: int = MOST_FINDINGS,
     ) -> None:
         program = as_program(plan)
         self._arithmetic = arithmetic or program.target
-        module = parse(ptx)
+        module = parse(ptx) if isinstance(ptx, str) else ptx
         self._kernels = {
             kernel.name: Kernel(module, kernel.name, arithmetic=self._arithmetic)
             for kernel in program.kernels
         }
-        self._checks = Checks(races=races, costs=costs)
+        self.checks = Checks(races=races, costs=costs)
         self._aligned = aligned
+        self._most_findings = most_findings
 
     where = "emulator"
 
@@ -103,14 +110,14 @@ class EmulatorDevice:
         faults: list[str] = []
         statistics: list[Statistics] = []
         for kernel in problem.program.kernels:
-            reports = self._run(problem, kernel, memory, blocks, MOST_FINDINGS - len(faults))
+            most = self._most_findings - len(faults)
+            report = self._run(problem, kernel, memory, blocks, most)
             prefix = f"{kernel.body.role}: " if len(self._kernels) > 1 else ""
-            for report in reports:
-                faults += [f"{prefix}{finding}" for finding in report.findings]
-                statistics.append(report.statistics)
-            if len(faults) == MOST_FINDINGS:
+            faults += [f"{prefix}{finding}" for finding in report.findings]
+            statistics.append(report.statistics)
+            if len(faults) == self._most_findings:
                 break
-        complete = len(faults) < MOST_FINDINGS
+        complete = len(faults) < self._most_findings
         return Outcome(outputs, tuple(faults), complete, tuple(statistics))
 
     def _run(
@@ -120,48 +127,22 @@ class EmulatorDevice:
         memory: LaunchMemory,
         tiles: tuple[int, ...] | None,
         most: int,
-    ) -> list[Report]:
+    ) -> Report:
         """Launches one kernel, or its blocks that have a part in some tiles."""
-        params = [memory.argument(kernel, parameter) for parameter in kernel.kernel_parameters]
-        reports: list[Report] = []
-        for grid, chosen in _launches(problem, kernel, blocks_for(problem, kernel, tiles)):
-            launch = Launch(
-                grid=(grid, 1, 1),
-                block=(kernel.body.threads, 1, 1),
-                shared_bytes=kernel.body.shared_bytes,
-                params=params,
-                dependent=kernel.dependent,
-            )
-            some = None if chosen is None else [(block, 0, 0) for block in chosen]
-            entry = self._kernels[kernel.name]
-            reports.append(run(entry, launch, some, checks=self._checks, max_findings=most))
-            most -= len(reports[-1].findings)
-            if not most:
-                break
-        return reports
-
-
-def _launches(
-    problem: Problem, kernel: KernelPlan, blocks: tuple[int, ...] | None
-) -> list[tuple[int, tuple[int, ...] | None]]:
-    """Grids to launch, and the blocks of each that run (None: all).
-
-    A persistent block computes the tiles that lie a grid apart, and what it carries from one to
-    the next must be judged. So a whole problem runs on two blocks (or clusters); of some of its
-    tiles, the first and the last go to one block, by a grid that is one tile short.
-    """
-    grid = problem.blocks_of(kernel)
-    if not isinstance(kernel.schedule, Persistent):
-        return [(grid, blocks)]
-    cluster = kernel.m.cluster * kernel.n.cluster
-    if blocks is None:
-        return [(min(grid, 2 * cluster), None)]
-    first, last = range(cluster), range(grid - cluster, grid)
-    if grid == cluster or not {*first, *last} <= set(blocks):
-        return [(grid, blocks)]
-    rest = tuple(block for block in blocks if block not in first and block not in last)
-    both = [(grid - cluster, tuple(first))]
-    return [*both, (grid, rest)] if rest else [*both]
+        grid = emulated_grid(problem, kernel)
+        launch = Launch(
+            grid=(grid, 1, 1),
+            block=(kernel.body.threads, 1, 1),
+            shared_bytes=kernel.body.shared_bytes,
+            params=[memory.argument(kernel, parameter) for parameter in kernel.kernel_parameters],
+            dependent=kernel.dependent,
+        )
+        blocks = blocks_for(problem, kernel, tiles)
+        some = None
+        if blocks is not None:
+            some = [(block, 0, 0) for block in sorted({block % grid for block in blocks})]
+        entry = self._kernels[kernel.name]
+        return run(entry, launch, some, checks=self.checks, max_findings=most)
 
 
 def _blank(matrix: Matrix) -> Written:

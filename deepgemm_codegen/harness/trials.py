@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.checks import DEFAULT_CHECKS
 from deepgemm_codegen.errors import KernelLackError
-from deepgemm_codegen.harness.blocks import choose_blocks
+from deepgemm_codegen.harness.blocks import choose_blocks, team_of
 from deepgemm_codegen.harness.cases import Case, cases_of
 
 if TYPE_CHECKING:
@@ -107,26 +107,25 @@ def trials_of(
 def split(trials: Sequence[Trial], parts: int) -> tuple[Trial, ...]:
     """The same launches in smaller ones, so that ``parts`` processes have about the same to do.
 
-    A cluster's blocks stay together, and so do the first tile and the last, which one persistent
-    block computes. Whole grids are small; they stay whole, for only blocks of one launch are
-    compared with each other for races.
+    A cluster's blocks stay together, and so do the tiles of a persistent block. Whole grids
+    are small; they stay whole, for only blocks of one launch are compared with each other for
+    races.
     """
     return tuple(part for trial in trials for part in _pieces(trial, parts))
 
 
 def _pieces(trial: Trial, parts: int) -> Iterator[Trial]:
-    plan, blocks = trial.case.problem.plan, trial.blocks
-    cluster = plan.m.cluster * plan.n.cluster
-    if blocks is None or len(blocks) <= 2 * cluster:
+    if trial.blocks is None:
         yield trial
         return
-    units = [blocks[i : i + cluster] for i in range(0, len(blocks), cluster)]
-    first, *middle, last = units
-    ends = (*first, *last)
-    size = max(1, -(-len(units) // parts))
-    yield replace(trial, blocks=ends)
-    for i in range(0, len(middle), size):
-        yield replace(trial, blocks=tuple(b for unit in middle[i : i + size] for b in unit))
+    teams: dict[int, list[int]] = {}
+    for block in trial.blocks:
+        teams.setdefault(team_of(trial.case.problem, block), []).append(block)
+    groups = list(teams.values())
+    size = -(-len(groups) // parts)
+    for i in range(0, len(groups), size):
+        blocks = sorted(block for group in groups[i : i + size] for block in group)
+        yield replace(trial, blocks=tuple(blocks))
 
 
 def refuse_endless(plan: KernelPlan) -> None:

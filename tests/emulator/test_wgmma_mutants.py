@@ -12,15 +12,15 @@ from tests.emulator.hopper import Compiled, build, solve
 # Two blocks compute four tiles of five slices each, through two slots.
 TMA: dict[str, Any] = {"m": 256, "n": 256, "k": 320, "layout": "nt"}
 KERNELS: dict[str, tuple[tuple[int, ...], dict[str, Any], dict[str, Any]]] = {
-    "plain": ((128, 128, 2, 2, 1, 1, 8), TMA, {}),
+    "plain": ((128, 128, 2, 1, 2, 1, 1, 8), TMA, {}),
     "slab": (
-        (64, 48, 1, 2, 1, 1, 4),
+        (64, 48, 1, 1, 2, 1, 1, 4),
         {"m": "dynamic:512", "n": 101, "k": 320, "layout": "nt", "epilogue": "bias"},
         {"m": 130},
     ),
-    "cluster_m": ((128, 128, 2, 2, 2, 1, 8), TMA, {}),
-    "transposed": ((128, 128, 2, 2, 1, 1, 8), {**TMA, "layout": "tn"}, {}),
-    "cluster_n": ((128, 64, 2, 2, 1, 2, 8), {**TMA, "n": 248, "layout": "tn"}, {}),
+    "cluster_m": ((128, 128, 2, 1, 2, 2, 1, 8), TMA, {}),
+    "transposed": ((128, 128, 2, 1, 2, 1, 1, 8), {**TMA, "layout": "tn"}, {}),
+    "cluster_n": ((128, 64, 2, 1, 2, 1, 2, 8), {**TMA, "n": 248, "layout": "tn"}, {}),
 }
 FULL = "mbarrier_wait(full + slot * 8, parity);"
 EMPTY = "mbarrier_wait(empty + slot * 8, parity);"
@@ -79,9 +79,9 @@ MUTANTS = [
     # The epilogue's staging: fence, reuse, barriers, end.
     ("plain", "        fence_proxy_async();", "", {"missing-fence"}),
     ("cluster_n", "        fence_proxy_async();", "", {"missing-fence"}),
-    ("plain", "            tma_store_wait_read();", ";", {"in-flight-write"}),
+    ("plain", "                tma_store_wait_read<STORE_SLOTS - 1>();", ";", {"in-flight-write"}),
     ("plain", "        named_barrier(1 + consumer);\n#pragma", "#pragma", {"in-flight-write"}),
-    ("plain", "        named_barrier(1 + consumer);\n        if", "        if", {"race"}),
+    ("plain", "named_barrier(1 + consumer);\n            if", "            if", {"race"}),
     ("plain", "named_barrier(1 + consumer);", "named_barrier(1);", {"divergent-barrier"}),
     ("plain", "    if (thread == 0) tma_store_wait();", "", {"exit-in-flight"}),
     ("slab", "            __syncwarp();  // the rows", "  // the rows", {"race"}),
@@ -191,15 +191,15 @@ EDITS = [
     ("plain", "fence.proxy.async.shared::cta;", "", {"missing-fence"}),
     ("plain", "wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 2;", RACE),
     ("plain", "wgmma.wait_group.sync.aligned 0;", "", RACE | {"accumulator-in-flight"}),
-    ("plain", "cp.async.bulk.wait_group.read 0;", "", {"in-flight-write"}),
+    ("plain", "cp.async.bulk.wait_group.read 1;", "", {"in-flight-write"}),
     ("plain", "cp.async.bulk.commit_group;", "", {"in-flight-write", "exit-in-flight"}),
     ("cluster_m", "cluster.arrive.aligned;", "cluster.arrive.relaxed.aligned;", {"race"}),
     ("cluster_m", "fence.mbarrier_init.release.cluster;", "", {"missing-fence"}),
-    ("plain", "setmaxnreg.dec.sync.aligned.u32 40;", "", STUCK),
-    ("plain", "dec.sync.aligned.u32 40;", "dec.sync.aligned.u32 48;", STUCK),
-    ("plain", "inc.sync.aligned.u32 232;", "inc.sync.aligned.u32 240;", STUCK),
+    ("plain", "setmaxnreg.dec.sync.aligned.u32 24;", "", STUCK),
+    ("plain", "dec.sync.aligned.u32 24;", "dec.sync.aligned.u32 32;", STUCK),
+    ("plain", "inc.sync.aligned.u32 240;", "inc.sync.aligned.u32 248;", STUCK),
     # One consumer and its producer have registers to spare.
-    ("slab", "setmaxnreg.dec.sync.aligned.u32 40;", "", set()),
+    ("slab", "setmaxnreg.dec.sync.aligned.u32 24;", "", set()),
     ("plain", "mbarrier.arrive.shared::cta", "mbarrier.arrive.relaxed.cta.shared::cta", RACE),
     ("plain", "try_wait.parity.shared::cta", "try_wait.parity.relaxed.cta.shared::cta", RACE),
     ("plain", "fence.proxy.async.shared::cta;", "fence.proxy.async.global;", {"missing-fence"}),

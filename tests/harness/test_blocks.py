@@ -1,24 +1,28 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.blocks import (
     block_of,
+    blocks_for,
     choose_blocks,
     describe_tile,
+    emulated_grid,
     region_of,
+    team_of,
     tile_of,
     tiles_along,
 )
 from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.plan import Grid
-from tests.harness.support import plan_of
+from tests.harness.support import plan_of, program_of
 
 sizes = st.integers(1, 40)
 
@@ -93,3 +97,70 @@ def test_as_many_blocks_as_asked_for_and_the_same_for_a_seed(count: Any, seed: A
     assert len(chosen) == min(count, problem.grid)
     assert list(chosen) == sorted(set(chosen))
     assert chosen == choose_blocks(problem, count, seed)
+
+
+def persistent(text: str, *, stages: int = 4, cluster: int = 1, **more: int) -> Any:
+    choice = WgmmaChoice(64, 64, 1, 1, stages, cluster, 1, 8)
+    return bind(program_of(f"{text} layout=nt arch=sm_90a", replace(choice, **more)))
+
+
+@pytest.mark.parametrize(
+    ("k", "stages", "at_once", "tiles"),
+    [
+        (64 * 5, 2, 1, 2),  # two tiles of five slices turn two slots often enough
+        (64, 6, 1, 13),  # of one slice, thirteen turn six slots twice
+        (64 * 4, 8, 1, 5),
+        (64 * 9, 4, 2, 4),  # two rounds of two consumers
+    ],
+)
+def test_persistent_blocks_run_as_many_tiles_as_turn_their_ring_twice(
+    k: int, stages: int, at_once: int, tiles: int
+) -> None:
+    more = {"tiles_at_once": at_once, "consumers": at_once}
+    problem = persistent(f"m=1024 n=640 k={k}", stages=stages, **more)
+    assert problem.grid == 160
+    assert emulated_grid(problem, problem.plan) == -(-160 // tiles)
+
+
+def test_other_blocks_run_one_tile() -> None:
+    problem = bind(plan_of("m=1024 n=640 k=320"))
+    assert emulated_grid(problem, problem.plan) == problem.grid == 16 * 10
+    assert team_of(problem, 37) == 37
+
+
+@settings(deadline=None)  # many plans
+@given(
+    st.integers(1, 60),
+    st.integers(0, 5),
+    st.sampled_from([1, 2]),
+    st.sampled_from([1, 5, 20]),
+    st.sampled_from([1, 3]),
+    st.sampled_from([1, 2]),
+)
+def test_chosen_tiles_are_all_of_some_thread_blocks(
+    count: int, seed: int, cluster: int, slices: int, parts: int, batch: int
+) -> None:
+    text = f"m=1024 n=640 k={64 * slices} batch={batch}"
+    problem = persistent(text, cluster=cluster, split_k=parts)
+    kernel = problem.plan
+    grid = emulated_grid(problem, kernel)
+    assert grid % cluster == 0
+    chosen = choose_blocks(problem, count, seed)
+    assert list(chosen) == sorted(set(chosen))
+    blocks = blocks_for(problem, kernel, chosen)
+    assert blocks is not None
+    running = {block % grid for block in blocks}
+    assert set(blocks) == {b for b in range(problem.blocks_of(kernel)) if b % grid in running}
+    assert len({block // cluster for block in running}) * cluster == len(running)
+    assert problem.grid - 1 in chosen, "the last tile, where tails meet"
+    teams: dict[int, int] = {}
+    for tile in chosen:
+        for block in blocks_for(problem, kernel, (tile,)) or ():
+            assert teams.setdefault(block % grid, team_of(problem, tile)) == team_of(problem, tile)
+
+
+def test_one_tile_is_one_block_and_none_is_no_block() -> None:
+    choice = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8)
+    plan = plan_of("m=dynamic:64 n=64 k=64 layout=nt arch=sm_90a", choice)
+    assert emulated_grid(bind(plan), plan) == 1
+    assert emulated_grid(bind(plan, m=0), plan) == 0

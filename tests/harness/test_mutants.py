@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
 from tests.harness.support import device_of, plan_of, source_of
@@ -49,6 +49,12 @@ ACTIVATIONS = (
 RASTER = ("m=320 n=192 k=32", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 4))
 """Five tile rows in groups of four."""
 
+CARRY = (
+    "m=256 n=256 k=320 layout=nt arch=sm_90a",
+    WgmmaChoice(128, 128, 2, 1, 2, 1, 1, 8),
+)
+"""Persistent blocks: each computes two tiles of five slices, through two slots."""
+
 KINDS = {
     "tails": TAILS,
     "odd": ODD,
@@ -58,6 +64,7 @@ KINDS = {
     "relu6": RELU6,
     "steps": STEPS,
     "activations": ACTIVATIONS,
+    "carry": CARRY,
 }
 
 
@@ -230,6 +237,25 @@ MUTANTS = {
     ),
     "clamp from below left out": Mutant(
         "activations", r"at_least\(value\[v\], [^)]*\)", "value[v]", seen="clamp:lo=-0.1 was"
+    ),
+    # -- what a persistent block carries from tile to tile --
+    "panels reused while the tile before leaves them": Mutant(
+        "carry", r"tma_store_wait_read<[^;]*;  //", ";  //", seen="in-flight-write"
+    ),
+    "consumer's ring starts anew for each tile": Mutant(
+        "carry", r"int previous = 0;", "int previous = 0; slot = 0, parity = 0;"
+    ),
+    "producer's ring starts anew for each tile": Mutant(
+        "carry", r"(            int m0, n0;)", r"\1 slot = 0, parity = 1;"
+    ),
+    "last slot of a tile not given back": Mutant(
+        "carry", r"(if \(slices_to_sum > 0\)\s+if \(thread == 0\))[^;]*;", r"\1;", seen="deadlock"
+    ),
+    "a tile's bytes announced before its slot is free": Mutant(
+        "carry",
+        r"(mbarrier_wait\(empty[^;]*;)([^$]*?)(mbarrier_arrive_expect\(barrier, STAGE_BYTES\);)",
+        r"\2\3\1",
+        seen="counts at an mbarrier",
     ),
     # -- the architecture's own paths --
     "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),
