@@ -11,6 +11,7 @@ __all__ = [
     "EnvironmentLackError",
     "InputError",
     "InternalError",
+    "KernelLackError",
     "ToolError",
     "nearest",
 ]
@@ -32,6 +33,10 @@ class EnvironmentLackError(CodegenError):
     """The machine lacks something: a wheel, a GPU, a writable folder."""
 
     exit_code = 3
+
+
+class KernelLackError(EnvironmentLackError):
+    """The machine cannot do this with one kernel, and may do it with the next."""
 
 
 class InternalError(CodegenError):

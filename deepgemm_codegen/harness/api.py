@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.errors import EnvironmentLackError, InputError
+from deepgemm_codegen.errors import EnvironmentLackError, InputError, KernelLackError
 from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, region_of
 from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.device import LaunchFailedError
@@ -122,7 +122,7 @@ def _on_gpu(
     try:
         verdict = judge(device, plan, settings, progress=progress)
     except MemoryError as error:  # cupy's own is one
-        raise EnvironmentLackError(
+        raise KernelLackError(
             f"{plan.name}: the GPU's memory does not hold the operands and the oracle ({error})"
         ) from error
     if ptx is None or not verdict.passed or "emulator" not in settings.checks:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.errors import EnvironmentLackError, KernelLackError
 from deepgemm_codegen.harness.device import LaunchFailedError, Outcome, Written
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
 from deepgemm_codegen.harness.launching import launch_kernel
@@ -136,11 +136,11 @@ class GpuDevice:
         self._arch = f"sm_{device.compute_capability}"
         mismatch = explain_mismatch(built_for, self._arch, ptx=False)
         if mismatch is not None:
-            raise EnvironmentLackError(f"{program.name}: {mismatch}")
+            raise KernelLackError(f"{program.name}: {mismatch}")
         limit = device.attributes["MaxSharedMemoryPerBlockOptin"]
         for kernel in program.kernels:
             if kernel.body.shared_bytes > limit:
-                raise EnvironmentLackError(
+                raise KernelLackError(
                     f"{kernel.name} needs {kernel.body.shared_bytes} bytes of shared memory a"
                     f" block; this {self._arch} has {limit}"
                 )
@@ -234,7 +234,7 @@ class GpuDevice:
         pool = self._cupy.get_default_memory_pool()
         free = self._cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
         if needed > free:
-            raise EnvironmentLackError(
+            raise KernelLackError(
                 f"{problem} needs {needed / 1e9:.1f} GB of GPU memory; {free / 1e9:.1f} GB are free"
             )
 

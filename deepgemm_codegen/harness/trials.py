@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.checks import DEFAULT_CHECKS
-from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.errors import KernelLackError
 from deepgemm_codegen.harness.blocks import choose_blocks
 from deepgemm_codegen.harness.cases import Case, cases_of
 
@@ -133,13 +133,13 @@ def refuse_endless(plan: KernelPlan) -> None:
     """Refuses a plan whose single tile, which one block computes, is too much for the emulator.
 
     Raises:
-        EnvironmentLackError: k is so long that one block passes `MOST_WORK`.
+        KernelLackError: k is so long that one block passes `MOST_WORK`.
     """
     slices = -(-plan.k.size // plan.k.tile)
     work = _block_work(plan, slices)
     if work > MOST_WORK:
         minutes = max(work // MOST_WORK, 2)
-        raise EnvironmentLackError(
+        raise KernelLackError(
             f"k = {plan.k.size}: one block alone would take about {minutes} minutes on the"
             " emulator, which gives it one; judge it on a GPU, or a shorter k"
         )

@@ -9,7 +9,12 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.checks import DEFAULT_CHECKS, Requirement
-from deepgemm_codegen.errors import CodegenError
+from deepgemm_codegen.errors import (
+    CodegenError,
+    EnvironmentLackError,
+    InternalError,
+    KernelLackError,
+)
 from deepgemm_codegen.naming import kernel_name
 
 if TYPE_CHECKING:
@@ -84,6 +89,7 @@ class Outcome:
             did not suffice.
         verdict: None where there is none.
         message, exit_code: of an error.
+        lack: whether that is something the machine lacks for every kernel.
         costs: of memory accesses, where they were counted.
         reported: whether the costs were asked for, beside what is required.
         source: the generated text that lines of the costs are of.
@@ -96,6 +102,7 @@ class Outcome:
     verdict: Verdict | None = None
     message: str = ""
     exit_code: int = 0
+    lack: bool = False
     costs: MemoryCosts | None = None
     reported: bool = False
     source: str = ""
@@ -117,10 +124,15 @@ def judge(job: Job, options: Options, progress: Progress | None = None) -> Outco
     try:
         outcome = _judged(job, name, options, progress)
     except CodegenError as error:
-        outcome = Outcome(
-            job, name, "error", message=str(error) or type(error).__name__,
-            exit_code=error.exit_code,
-        )  # fmt: skip
+        message = str(error) or type(error).__name__
+        lack = isinstance(error, EnvironmentLackError) and not isinstance(error, KernelLackError)
+        outcome = Outcome(job, name, "error", message=message, exit_code=error.exit_code, lack=lack)
+    except MemoryError as error:
+        message = f"the machine's memory does not hold it ({error})"
+        outcome = Outcome(job, name, "error", message=message, exit_code=KernelLackError.exit_code)
+    except Exception as error:  # noqa: BLE001  a fault of ours in one kernel spares the others
+        message = f"internal error: {type(error).__name__}: {error}"
+        outcome = Outcome(job, name, "error", message=message, exit_code=InternalError.exit_code)
     return replace(outcome, seconds=time.monotonic() - begun)
 
 

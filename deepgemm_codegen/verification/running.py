@@ -64,7 +64,7 @@ def _judge(options: Options, job: Job) -> Outcome:
 
 
 def _or_lack(outcome: Outcome) -> Outcome:
-    if outcome.exit_code == EnvironmentLackError.exit_code:
+    if outcome.lack:
         raise EnvironmentLackError(outcome.message)
     return outcome
 

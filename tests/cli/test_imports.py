@@ -42,6 +42,8 @@ raise SystemExit(code)
         (["--version"], (*_HEAVY, *_ENGINE)),
         (["generate", "--help"], (*_HEAVY, *_ENGINE)),
         (["doctor", "--help"], (*_HEAVY, *_ENGINE)),
+        (["verify", "--help"], (*_HEAVY, *_ENGINE)),
+        (["verify", "--m=0", "--n=1", "--k=1"], (*_HEAVY, *_ENGINE)),
         (["--m=0", "--n=1", "--k=1"], (*_HEAVY, *_ENGINE)),
         ([*SMALL, "--emit=cu"], (*_HEAVY, "deepgemm_codegen.toolchain")),
         ([*SMALL, "--emit=plan"], (*_HEAVY, "deepgemm_codegen.toolchain")),

@@ -231,6 +231,40 @@ def test_an_error_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+def test_what_is_too_much_for_the_emulator_concerns_one_kernel() -> None:
+    deep = GemmSpec.from_fields({"m": 64, "n": 64, "k": 2147482624})
+    outcome = judge(Job(deep), EMULATOR)
+    assert (outcome.status, outcome.exit_code, outcome.lack) == ("error", 3, False)
+    assert "one block alone would take about" in outcome.message
+
+
+def test_what_the_machine_lacks_concerns_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any, **__: Any) -> Any:
+        raise EnvironmentLackError("NVRTC is missing")
+
+    monkeypatch.setattr("deepgemm_codegen.toolchain.build_cubin", missing)
+    outcome = outcome_of()
+    assert (outcome.status, outcome.exit_code, outcome.lack) == ("error", 3, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ValueError("no 1"), 70, "internal error: ValueError: no 1"),
+        (MemoryError("24 GiB"), 3, "the machine's memory does not hold it (24 GiB)"),
+    ],
+)
+def test_no_kernel_takes_the_others_with_it(
+    error: Exception, code: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("deepgemm_codegen.toolchain.build_cubin", broken)
+    outcome = outcome_of()
+    assert (outcome.exit_code, outcome.message, outcome.lack) == (code, message, False)
+
+
 def test_costs() -> None:
     outcome = outcome_of(options=replace(BARE, costs=True))
     assert outcome.costs is not None

@@ -64,12 +64,14 @@ def test_few_kernels_are_shared_and_many_are_spread(
 
 def test_what_the_machine_lacks_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def judged(job: Job, *_: Any) -> Outcome:
-        code = 3 if job is JOBS[1] else InputError.exit_code
-        return Outcome(job, "k", "error", message="nothing is here", exit_code=code)
+        lack = job is JOBS[2]
+        code = InputError.exit_code if job is JOBS[0] else EnvironmentLackError.exit_code
+        return Outcome(job, "k", "error", message="nothing is here", exit_code=code, lack=lack)
 
     monkeypatch.setattr(running, "judge", judged)
     found = verify_all(JOBS, FAST)
     assert next(found).exit_code == 2
+    assert next(found).exit_code == 3  # of this kernel alone
     with pytest.raises(EnvironmentLackError, match="nothing is here"):
         next(found)
 
