@@ -14,7 +14,7 @@ import pytest
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
-from tests.harness.support import device_of, plan_of, source_of
+from tests.harness.support import Choice, device_of, plan_of, source_of
 
 TAILS = (
     "m=150 n=132 k=200 dtype_c=fp16 epilogue=bias,relu ldd=140 ldc=136",
@@ -55,7 +55,7 @@ CARRY = (
 )
 """Persistent blocks: each computes two tiles of five slices, through two slots."""
 
-KINDS = {
+KINDS: dict[str, tuple[str, Choice | None]] = {
     "tails": TAILS,
     "odd": ODD,
     "batch": BATCH,
