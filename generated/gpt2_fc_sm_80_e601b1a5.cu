@@ -26,37 +26,37 @@ enum : i64 {  // leading dimensions, elements
 //       sm_80 multiplies through mma.sync
 // [D02] mma shape: m16n8k16
 //       the largest 16-bit shape of sm_80, sums in fp32
-// [D03] tile: 128x240x32
-//       104 tiles on 108 SMs: 0.96 waves; bound by tensor cores
-// [D04] warps: 4x2
-//       warp tiles of 32x120: 120 sums a thread, 2432 bytes read a k
+// [D03] tile: 128x256x64
+//       96 tiles on 108 SMs: 0.89 waves; bound by tensor cores
+// [D04] warps: 2x4
+//       warp tiles of 64x64: 128 sums a thread, 2048 bytes read a k
 // [D05] copy of A: cp.async, 16 bytes
 //       every row of A starts on 16 bytes
 // [D06] copy of B: cp.async, 16 bytes
 //       every row of B starts on 16 bytes
-// [D07] swizzle: A 64, B 32 bytes
-//       the widest that rows of 64 and 480 bytes and the copy loop admit
-// [D08] stages: 4
-//       94208 of 166912 bytes a block; no more would be cheaper
+// [D07] swizzle: A 128, B 128 bytes
+//       the widest that rows of 128 and 512 bytes and the copy loop admit
+// [D08] stages: 3
+//       147456 of 166912 bytes a block; no more would be cheaper
 // [D09] occupancy: 1 block
-//       about 253 registers a thread under a cap of 255
+//       about 240 registers a thread under a cap of 255
 // [D10] raster: 8 tile rows
-//       memory delivers A and B 1.24 times over
+//       memory delivers A and B once; neighbours share the rest through the L2
 // [D11] store: 4 elements
 //       8 bytes of D: the widest that every row of D allows
 enum : int {
     TILE_M = 128,
-    TILE_N = 240,
-    TILE_K = 32,
-    WARPS_M = 4,
-    WARPS_N = 2,
+    TILE_N = 256,
+    TILE_K = 64,
+    WARPS_M = 2,
+    WARPS_N = 4,
     MMA_M = 16,
     MMA_N = 8,
-    STAGES = 4,
+    STAGES = 3,
     MIN_BLOCKS = 1,
     RASTER_GROUP = 8,
-    A_SWIZZLE = 64,
-    B_SWIZZLE = 32,
+    A_SWIZZLE = 128,
+    B_SWIZZLE = 128,
     A_VECTOR = 16,
     B_VECTOR = 16,
     D_VECTOR = 4,
@@ -73,8 +73,8 @@ enum : int {
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
-    LANES_PER_ROW = 30,
-    ROWS_PER_PASS = 1,
+    LANES_PER_ROW = 16,
+    ROWS_PER_PASS = 2,
     ROW_PASSES = MMA_M / ROWS_PER_PASS,
     STORE_PASSES = ROW_PASSES * WARP_N / (LANES_PER_ROW * D_VECTOR),
 };
@@ -87,7 +87,7 @@ enum : int {
     RING_BYTES = STAGES * STAGE_BYTES,
     SLAB_N = WARP_N,
     SLAB_BYTES = MMA_M * SLAB_N * 4,
-    SHARED_BYTES = 94208,
+    SHARED_BYTES = 147456,
     A_PANEL_BYTES = TILE_M * A_SWIZZLE,
     A_PASS_ROWS = THREADS * A_VECTOR / A_SWIZZLE,
     A_PASSES = (TILE_M + A_PASS_ROWS - 1) / A_PASS_ROWS,
@@ -118,13 +118,6 @@ __device__ __forceinline__ void cp_async_16(u32 target, const void* source)
                  : : "r"(target), "l"(source));
 }
 
-// Copies the first `bytes` bytes and fills the rest with zeros.
-__device__ __forceinline__ void cp_async_16_partial(u32 target, const void* source, int bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 : : "r"(target), "l"(source), "r"(bytes));
-}
-
 __device__ __forceinline__ void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;");
@@ -142,10 +135,10 @@ __device__ __forceinline__ void ldmatrix_x4(u32& r0, u32& r1, u32& r2, u32& r3, 
                  : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(address));
 }
 
-__device__ __forceinline__ void ldmatrix_x2_trans(u32& r0, u32& r1, u32 address)
+__device__ __forceinline__ void ldmatrix_x4_trans(u32& r0, u32& r1, u32& r2, u32& r3, u32 address)
 {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 { %0, %1 }, [%2];"
-                 : "=r"(r0), "=r"(r1) : "r"(address));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3 }, [%4];"
+                 : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(address));
 }
 
 // d += a * b. Rows of a: lane / 4 and that + 8; columns of b: lane / 4; see the PTX manual.
@@ -161,7 +154,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
 // that neither the fragments' writes nor the rows' reads meet a bank twice.
 __device__ __forceinline__ int slab_index(int row, int column)
 {
-    return row * SLAB_N + column;
+    return row * SLAB_N + (column ^ (row % 4 * 8));
 }
 
 // Reads D_VECTOR neighbouring sums in one access.
@@ -267,15 +260,12 @@ gpt2_fc_sm_80_e601b1a5(
             for (int vector = 0; vector < B_VECTORS; ++vector) {
                 const int pass = vector % B_PASSES;
                 const int panel = vector / B_PASSES;
-                if (b_row + pass * B_PASS_ROWS >= TILE_K) continue;
                 const int row = slice * TILE_K + b_row + pass * B_PASS_ROWS;
                 const int column = n0 + (b_byte + panel * B_SWIZZLE) / 2;
                 const fp16* source = b + row * LDB + column;
                 const u32 target = ring + slot + b_target + panel * B_PANEL_BYTES
                     + pass * (B_PASS_ROWS * B_SWIZZLE);
-                const int left = N - column;
-                const int bytes = min(max(left, 0), B_VECTOR / 2) * 2;
-                cp_async_16_partial(target, source, bytes);
+                cp_async_16(target, source);
             }
         };
 
@@ -286,11 +276,13 @@ gpt2_fc_sm_80_e601b1a5(
             a_lane[step] = ring
                 + tile_offset<A_SWIZZLE, A_PANEL_BYTES>(warp_m * WARP_M + lane % 16,
                                                         step * 32 + lane / 16 * 16);
-        u32 b_lane[FRAGMENTS_N];
+        u32 b_lane[FRAGMENTS_N / 2];
 #pragma unroll
-        for (int j = 0; j < FRAGMENTS_N; ++j)
+        for (int j = 0; j < FRAGMENTS_N / 2; ++j)
             b_lane[j] = ring + A_BYTES
-                + tile_offset<B_SWIZZLE, B_PANEL_BYTES>(lane % 16, warp_n * WARP_N * 2 + j * 16);
+                + tile_offset<B_SWIZZLE, B_PANEL_BYTES>(lane % 16,
+                                                        warp_n * WARP_N * 2 + j * 32
+                                                            + lane / 16 * 16);
 
         // -- fragments of one step: loaded by ldmatrix, multiplied by mma --
         u32 a_fragment[2][FRAGMENTS_M][4];
@@ -303,9 +295,9 @@ gpt2_fc_sm_80_e601b1a5(
                 ldmatrix_x4(left[i][0], left[i][1], left[i][2], left[i][3],
                             slot + a_lane[step] + i * 16 * A_SWIZZLE);
 #pragma unroll
-            for (int j = 0; j < FRAGMENTS_N; ++j)
-                ldmatrix_x2_trans(right[j][0], right[j][1],
-                                  slot + b_lane[j] + step * 16 * B_SWIZZLE);
+            for (int j = 0; j < FRAGMENTS_N; j += 2)
+                ldmatrix_x4_trans(right[j][0], right[j][1], right[j + 1][0], right[j + 1][1],
+                                  slot + b_lane[j / 2] + step * 16 * B_SWIZZLE);
         };
         auto multiply = [&](int buffer) {
             auto& left = a_fragment[buffer];
@@ -383,14 +375,12 @@ gpt2_fc_sm_80_e601b1a5(
             *reinterpret_cast<float2*>(slab + slab_index(lane / 4 + 8, column)) = lower;
         }
         __syncwarp();  // these rows are complete
-        if (lane >= LANES_PER_ROW * ROWS_PER_PASS) continue;
 #pragma unroll
         for (int pass = 0; pass < STORE_PASSES; ++pass) {
             const int slab_row = lane_row + pass % ROW_PASSES * ROWS_PER_PASS;
             const int slab_column = lane_column + pass / ROW_PASSES * LANES_PER_ROW * D_VECTOR;
             const int row = first_row + slab_row;
             const int column = first_column + slab_column;
-            if (column >= N) continue;
             float value[D_VECTOR];
             load_slab(value, slab + slab_index(slab_row, slab_column));
 #pragma unroll
