@@ -32,6 +32,7 @@ from deepgemm_codegen.emulator.listeners import (
     Strong,
 )
 from deepgemm_codegen.emulator.locations import Locations
+from deepgemm_codegen.emulator.named import NamedBarriers
 from deepgemm_codegen.emulator.shadow import (
     BARRIER,
     COPYING,
@@ -83,8 +84,7 @@ class OrderListener(Listener):
         self.done: dict[int, dict[int, Snapshot]] = {}
         self.meeting: dict[int, Snapshot] = {}
         self.met: dict[int, Snapshot] = {}
-        self.names: dict[tuple[int, int], tuple[Array, int]] = {}
-        self.arrived: dict[tuple[int, int], Snapshot] = {}
+        self.names = NamedBarriers(self.clocks, collector)
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # (lane, block) to time, site
         self.landing: dict[int, tuple[Mbarrier, int, int, int]] = {}
 
@@ -176,39 +176,12 @@ class OrderListener(Listener):
             self.clocks.join(group)
 
     def named(self, block: int, number: int, lanes: Array, site: int) -> None:
-        """They meet; those who were not there the last time must know that it is over.
-
-        Otherwise they may arrive while others still gather, and complete that barrier instead.
-        """
-        self._check_reuse(block, number, lanes, site)
-        self.clocks.join(lanes)
-        arrived = self.arrived.pop((block, number), None)
-        if arrived is not None:
-            self.clocks.acquire(lanes, arrived)
-        self.names[block, number] = (lanes, self.clocks.now - 1)
+        """See `NamedBarriers`."""
+        self.names.complete(block, number, lanes, site)
 
     def arrive_named(self, block: int, number: int, lanes: Array, site: int) -> None:
-        """Those who wait at the barrier will know what these threads did."""
-        self._check_reuse(block, number, lanes, site)
-        arrived = merge(self.arrived.get((block, number)), self.clocks.release(lanes))
-        self.arrived[block, number] = arrived
-
-    def _check_reuse(self, block: int, number: int, lanes: Array, site: int) -> None:
-        before = self.names.get((block, number))
-        if before is None:
-            return
-        others, time = before
-        new = np.setdiff1d(lanes, others)
-        late = new[self.clocks.known[new, int(others[0])] < time]
-        if late.size:
-            self.collector.add(
-                "divergent-barrier",
-                f"other threads used barrier {number} before, with no order between",
-                site,
-                int(late[0]),
-                other=(site, int(others[0])),
-                count=int(late.size),
-            )
+        """See `NamedBarriers`."""
+        self.names.arrive(block, number, lanes, site)
 
     # -- mbarriers --
 

@@ -11,7 +11,7 @@ from deepgemm_codegen.emulator.listeners import SITE_SHIFT, split_id
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
 
-__all__ = ["report_pairs"]
+__all__ = ["meetings", "report_pairs"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -53,3 +53,14 @@ def report_pairs(
             address=int(cells[index] << shift) % stride,
             count=int(count),
         )
+
+
+def meetings(cells: Array, others: Array) -> tuple[Array, Array]:
+    """Each access with each other one to the same cell: indices into both, pair by pair."""
+    order = np.argsort(cells, kind="stable")
+    ascending = cells[order]
+    first = np.searchsorted(ascending, others, "left")
+    count = np.searchsorted(ascending, others, "right") - first
+    theirs = np.repeat(np.arange(count.size), count)
+    within = np.arange(theirs.size) - np.repeat(np.cumsum(count) - count, count)
+    return order[first[theirs] + within], theirs

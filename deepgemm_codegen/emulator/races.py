@@ -34,7 +34,7 @@ from deepgemm_codegen.emulator.listeners import (
     Strong,
 )
 from deepgemm_codegen.emulator.locations import Locations
-from deepgemm_codegen.emulator.pairs import report_pairs
+from deepgemm_codegen.emulator.pairs import meetings, report_pairs
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
@@ -382,19 +382,10 @@ class RaceListener(Listener):
         self, cells: Array, ids: Array, entries: list[_Reads], race: tuple[str, str]
     ) -> None:
         """The same for accesses of which many may meet at a cell: each against each."""
-        order = np.argsort(cells, kind="stable")
-        sorted_cells = cells[order]
         for entry in entries:
-            first = np.searchsorted(sorted_cells, entry.cells, "left")
-            count = np.searchsorted(sorted_cells, entry.cells, "right") - first
-            total = int(count.sum())
-            if not total:
-                continue
-            theirs = np.repeat(np.arange(count.size), count)
-            within = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-            mine = order[first[theirs] + within]
+            mine, theirs = meetings(cells, entry.cells)
             others = entry.ids[theirs]
-            times = np.full(total, entry.time)
+            times = np.full(mine.size, entry.time)
             racy = ~self.clocks.ordered(times, ids[mine] & LANE_MASK, others & LANE_MASK)
             if racy.any():
                 self._report(race, (cells, ids), mine[racy], others[racy])

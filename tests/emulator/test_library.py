@@ -43,11 +43,6 @@ def test_every_family_of_instructions_is_on_the_page_s_list_of_files() -> None:
         assert (folder / name).read_text().count("\n") < 120
 
 
-def test_files_are_short() -> None:
-    for path in Path(emulator.__file__).parent.rglob("*.py"):
-        assert path.read_text().count("\n") <= 430, path
-
-
 def test_arrays_are_buffers() -> None:
     numbers, total = np.arange(1000, dtype=np.int32), np.zeros(1, np.int32)
     numbers.flags.writeable = False
