@@ -68,7 +68,10 @@ class Problem(NamedTuple):
     def spec(self, arch: str = "sm_90", family: str = "bandwidth") -> GemmSpec:
         """The problem on the measured GPU."""
         fields = {name: getattr(self, name) for name in ("m", "n", "k", "layout", "dtype")}
-        return GemmSpec.from_fields({**fields, "arch": arch, "gpu": GPU, "family": family})
+        fields |= {"arch": arch, "gpu": GPU, "family": family}
+        if family in RIVALS:
+            fields["split_k"] = 1  # one kernel
+        return GemmSpec.from_fields(fields)
 
     @property
     def long_bytes(self) -> int:
@@ -105,14 +108,27 @@ PROBLEMS = (
     Problem(1, 1, 1, "nt", "bf16", 1),
 )
 
+SUMS = "    float acc[FRAGMENTS][4] = {};\n"
+PREFETCH = """    for (int row = thread; row < TILE_N; row += THREADS)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                     : : "l"(b + min(n0 + row, N - 1) * LDB), "r"(PART) : "memory");
+
+"""
+"""Brings a block's rows of B to the L2 as soon as it begins."""
+
 STREAM, LOAD = "ld.global.nc.L1::no_allocate.L2::128B", "ld.global.nc.L2::128B"
 HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "64 bytes": ((STREAM, "ld.global.nc.L1::no_allocate.L2::64B"),),
     "evict first": ((STREAM, "ld.global.nc.L1::evict_first.L2::128B"),),
     "short stays": ((LOAD, "ld.global.nc.L1::evict_last.L2::128B"),),
     "short alone": ((LOAD, "ld.global.nc"),),
+    "prefetch all": ((SUMS, PREFETCH.replace("PART", "K * 2") + SUMS),),
+    "prefetch 4 KB": ((SUMS, PREFETCH.replace("PART", "min(K * 2, 4096)") + SUMS),),
 }
 """Other hints: what is replaced by what, of the text that the tree's choice has."""
+
+PREFETCHES = ("prefetch all", "prefetch 4 KB")
+"""Those that are measured with several choices, where B has rows along k."""
 
 
 class Job(NamedTuple):
@@ -165,7 +181,10 @@ def jobs_of(problem: Problem, seed: int) -> list[Job]:
     for family, arch in RIVALS.items():
         jobs.append(Job(problem, family, None, rival_us(problem.spec(arch, family))))
     if problem.choices > 12:
-        jobs.extend(jobs[0]._replace(hint=hint) for hint in HINTS)
+        jobs.extend(jobs[0]._replace(hint=hint) for hint in HINTS if hint not in PREFETCHES)
+    if problem.layout == "nt" and problem.n > problem.m:
+        own = jobs[: min(4, len(distinct))]
+        jobs.extend(job._replace(hint=hint) for job in own for hint in PREFETCHES)
     return jobs
 
 
