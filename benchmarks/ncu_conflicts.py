@@ -250,7 +250,7 @@ def main() -> int:
     begun = time.perf_counter()
     measured = run_ncu(program, jobs, options.limit)
     machine = {
-        "command": " ".join(["python", "benchmarks/ncu_conflicts.py", *sys.argv[1:]]),
+        "command": "python benchmarks/ncu_conflicts.py --out FOLDER",
         "gpu": properties["name"].decode(),
         "ncu": " ".join(re.findall(r"Version \S+", version.stdout)[:1]),
         "seconds": f"{time.perf_counter() - begun:.0f}",

@@ -375,7 +375,7 @@ def main() -> int:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     machine = {
-        "command": " ".join(["python", "benchmarks/sanitizers.py", *sys.argv[1:]]),
+        "command": "python benchmarks/sanitizers.py --out FOLDER",
         "gpu": properties["name"].decode(),
         "compute-sanitizer": " ".join(re.findall(r"[Vv]ersion \S+", version.stdout)[:1]),
     }
