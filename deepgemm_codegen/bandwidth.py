@@ -39,10 +39,13 @@ class LaneOperand(MatrixOperand):
     Attributes:
         side: ``long`` or ``short``, the side of D that it lies along.
         vector: elements that a lane loads at a time.
+        checked: whether rows start on vectors only if the leading dimension, an argument, is a
+            multiple of them; else the kernel loads one element at a time.
     """
 
     side: Literal["long", "short"]
     vector: int
+    checked: bool = False
 
     @property
     def vector_bytes(self) -> int:
@@ -85,11 +88,12 @@ class LaneOperand(MatrixOperand):
         return "[FRAGMENTS][WORDS]" if self.k_major else "[ELEMENTS][FRAGMENTS / 2]"
 
     @property
-    def stride_argument(self) -> str:
-        """What its load function is told of the elements from one k to the next, if anything."""
+    def load_arguments(self) -> str:
+        """What its load function is told beside k: elements from one k to the next, the check."""
+        text = f", {self.name}_whole" if self.checked else ""
         if self.mechanism == "lane_vectors":
-            return ""
-        return ", 1" if self.k_major else f", {self.leading_symbol}"
+            return text
+        return f", {'1' if self.k_major else self.leading_symbol}{text}"
 
     def offset(self, place: str, k: str) -> str:
         """C expression of where an element lies, by its place along m or n and its k."""

@@ -185,7 +185,7 @@ def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]
         for operand in body.operands
         if operand.vector > 1
     ]
-    if plan.k.tail or any(operand.vector == 1 for operand in body.operands):
+    if plan.k.tail or any(o.vector == 1 or o.checked for o in body.operands):
         names.append(("load_pair", 0))
     if not body.long_operand.k_major:
         names.extend((("half_pair", 0), ("hide", 0)))

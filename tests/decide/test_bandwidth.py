@@ -102,6 +102,8 @@ def across_k(vector: int, limit: str) -> Lanes:
     return Lanes(k_major=False, vector=vector, limit=limit)
 
 
+CHECKED = "if the leading dimension allows it, else 2 bytes"
+
 LANES = {
     # (long, short): k contiguous or not, elements of a load, what limits it.
     "m=1 n=4096 k=4096 layout=nt": (along_k(8, ""), along_k(8, "")),
@@ -123,8 +125,8 @@ LANES = {
         across_k(1, "row length of dynamic:4096 elements"), along_k(8, "")
     ),
     "m=2 n=4096 k=dynamic:4096 layout=nt": (
-        along_k(1, "leading dimension known only at run time"),
-        along_k(1, "leading dimension known only at run time"),
+        along_k(8, CHECKED)._replace(checked=True),
+        along_k(8, CHECKED)._replace(checked=True),
     ),
     "m=4 n=4096 k=4096 layout=tt": (along_k(8, ""), across_k(1, "k is not contiguous")),
     # One column, dense: k is contiguous, whatever the layout says.

@@ -27,7 +27,9 @@ enum : int {
     WARP_K = 64,
     STAGES = 2,
     MIN_BLOCKS = 2,
-    RUN = 2,
+    A_VECTOR = 8,  // elements of a load
+    B_VECTOR = 8,  // elements of a load
+    RUN = 8,
     D_VECTOR = 1,
 };
 
@@ -50,6 +52,13 @@ enum : int {
 static_assert(WARPS_K * SLAB * 4 <= SHARED_BYTES, "every warp along k has a slab");
 
 // ---- primitives ----------------------------------------------------------------------------
+// Reads 16 bytes of global memory; their whole line goes to the L2.
+__device__ __forceinline__ void load_16(u32* words, const void* source)
+{
+    asm volatile("ld.global.nc.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(source));
+}
+
 // Two elements, `stride` apart, in one register; zero where fewer are left.
 __device__ __forceinline__ u32 load_pair(const unsigned short* source, i64 stride, int left)
 {
@@ -114,34 +123,48 @@ __device__ __forceinline__ int k_of(int e)
     return e / RUN * (4 * RUN) + e % RUN;
 }
 
-// Loads this lane's elements of A in the slice at k, each by itself, `stride` apart.
+// Loads this lane's elements of A in the slice at k, A_VECTOR at a time.
 // Zero stands for what lies `left` or more of k further on.
 __device__ __forceinline__ void load_a(
     u32 (&words)[SHORT_ROWS][WORDS],
-    const fp16* const (&lane)[SHORT_ROWS], i64 k, i64 stride,
+    const fp16* const (&lane)[SHORT_ROWS], i64 k, bool whole,
     int left)
 {
 #pragma unroll
-    for (int e = 0; e < ELEMENTS; e += 2)
+    for (int e = 0; e < ELEMENTS; e += A_VECTOR)
 #pragma unroll
-        for (int row = 0; row < SHORT_ROWS; ++row)
-            words[row][e / 2] =
-                load_pair(lane[row] + (k + k_of(e)) * stride, stride, left - k_of(e));
+        for (int row = 0; row < SHORT_ROWS; ++row) {
+            const fp16* source = lane[row] + (k + k_of(e));
+            if (!whole || k_of(e) + A_VECTOR > left) {
+#pragma unroll
+                for (int i = 0; i < A_VECTOR; i += 2)
+                    words[row][(e + i) / 2] = load_pair(source + i, 1, left - k_of(e) - i);
+                continue;
+            }
+            load_16(words[row] + e / 2, source);
+        }
 }
 
-// Loads this lane's elements of B in the slice at k, each by itself, `stride` apart.
+// Loads this lane's elements of B in the slice at k, B_VECTOR at a time.
 // Zero stands for what lies `left` or more of k further on.
 __device__ __forceinline__ void load_b(
     u32 (&words)[FRAGMENTS][WORDS],
-    const fp16* const (&lane)[FRAGMENTS], i64 k, i64 stride,
+    const fp16* const (&lane)[FRAGMENTS], i64 k, bool whole,
     int left)
 {
 #pragma unroll
-    for (int e = 0; e < ELEMENTS; e += 2)
+    for (int e = 0; e < ELEMENTS; e += B_VECTOR)
 #pragma unroll
-        for (int row = 0; row < FRAGMENTS; ++row)
-            words[row][e / 2] =
-                load_pair(lane[row] + (k + k_of(e)) * stride, stride, left - k_of(e));
+        for (int row = 0; row < FRAGMENTS; ++row) {
+            const fp16* source = lane[row] + (k + k_of(e));
+            if (!whole || k_of(e) + B_VECTOR > left) {
+#pragma unroll
+                for (int i = 0; i < B_VECTOR; i += 2)
+                    words[row][(e + i) / 2] = load_pair(source + i, 1, left - k_of(e) - i);
+                continue;
+            }
+            load_16(words[row] + e / 2, source);
+        }
 }
 
 // ---- kernel --------------------------------------------------------------------------------
@@ -198,14 +221,16 @@ gemm_fp16_nt_dyn512xdyn16xdyn512_sm_80_a6091dee(
             const int place = min(row * 8 + lane / 4, n - 1);
             a_lane[row] = b + (place * ldb + k_lane);
         }
+        const bool a_whole = ldb % 8 == 0;  // rows start on vectors
+        const bool b_whole = lda % 8 == 0;  // rows start on vectors
 
         const int slices = k / TILE_K;  // whole ones
         u32 b_words[STAGES][FRAGMENTS][WORDS];
         u32 a_words[STAGES][SHORT_ROWS][WORDS];
         auto load = [&](int slot, int slice, int left) {
             const i64 start = i64{slice} * TILE_K;
-            load_b(b_words[slot], b_lane, start, 1, left);
-            load_a(a_words[slot], a_lane, start, 1, left);
+            load_b(b_words[slot], b_lane, start, b_whole, left);
+            load_a(a_words[slot], a_lane, start, a_whole, left);
         };
         auto multiply = [&](int slot) {
             auto& rows = a_words[slot];
@@ -323,8 +348,8 @@ extern "C" int gemm_fp16_nt_dyn512xdyn16xdyn512_sm_80_a6091dee_launch(
     if (k < 0 || k > 512) return cudaErrorInvalidValue;
     if (m == 0) return cudaSuccess;
     if (n == 0) return cudaSuccess;
-    if (misaligned(a, 2)) return cudaErrorInvalidValue;
-    if (misaligned(b, 2)) return cudaErrorInvalidValue;
+    if (misaligned(a, 16)) return cudaErrorInvalidValue;
+    if (misaligned(b, 16)) return cudaErrorInvalidValue;
     if (misaligned(c, 2)) return cudaErrorInvalidValue;
     if (misaligned(d, 4)) return cudaErrorInvalidValue;
     if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;

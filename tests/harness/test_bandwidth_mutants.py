@@ -83,6 +83,9 @@ MUTANTS = {
         "odd", r"k_of\(e\) < left \? 2 : 0", "2", seen="out-of-bounds-read"
     ),
     "tail of a dynamic k": Mutant("dynamic", r"left > 1 \?", "left > 0 ?"),
+    "rows taken to start on vectors": Mutant(
+        "dynamic", r"b_whole = ldb % 8 == 0;", "b_whole = true;", seen="misaligned"
+    ),
     # -- boundaries --
     "rows beyond n read": Mutant(
         "tails", r"place = min\(place, N - GROUP\);", "", seen="out-of-bounds-read"

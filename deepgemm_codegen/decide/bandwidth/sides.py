@@ -26,11 +26,13 @@ class Lanes(NamedTuple):
         k_major: whether k is contiguous.
         vector: elements of one load.
         limit: what kept it from being wider; empty at 16 bytes.
+        checked: whether the leading dimension, known only at run time, has to allow the vector.
     """
 
     k_major: bool
     vector: int
     limit: str
+    checked: bool = False
 
 
 class Sides(NamedTuple):
@@ -68,7 +70,7 @@ def sides_of(spec: GemmSpec) -> Sides | None:
     long_lanes = _lanes(spec, along_long)
     short_lanes = _lanes(spec, along_short)
     if not short_lanes.k_major:
-        short_lanes = short_lanes._replace(vector=1, limit="k is not contiguous")
+        short_lanes = Lanes(k_major=False, vector=1, limit="k is not contiguous")
     run = max(long_lanes.vector, 2) if long_lanes.k_major else MN_RUN
     if short_lanes.vector > run:
         short_lanes = short_lanes._replace(vector=run, limit="as many of k as the other operand")
@@ -84,13 +86,20 @@ def _lanes(spec: GemmSpec, source: str) -> Lanes:
     if not k_major and leading == 1 and spec.batch == 1:
         # One row or column, dense: k is contiguous, whatever the layout calls it.
         k_major, rows = True, Dim(1)
+    align = getattr(spec, f"align_{source}")
+    checked = leading == 0 and (rows.dynamic or rows.size > 1 or spec.batch > 1)
+    if checked:
+        rows = Dim(1)  # what the base allows; the kernel asks whether rows do
     stride = rows.size * leading if spec.batch > 1 else 0
-    width, limit = widest_vector(dtype, getattr(spec, f"align_{source}"), rows, leading, stride)
+    width, limit = widest_vector(dtype, align, rows, leading, stride)
     if not k_major:  # a vector that crossed the row's end might leave the matrix
         whole = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
         if whole < width:
             width, limit = whole, f"row length of {columns} elements"
-    return Lanes(k_major, width // dtype.bytes, limit)
+    vector = width // dtype.bytes
+    if checked and vector > 1:
+        return Lanes(k_major, vector, "if the leading dimension allows it, else 2 bytes", checked)
+    return Lanes(k_major, vector, limit)
 
 
 def place_lanes(
@@ -124,4 +133,5 @@ def place_lanes(
         columns=columns,
         side=side,
         vector=lanes.vector,
+        checked=lanes.checked,
     )
