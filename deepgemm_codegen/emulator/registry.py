@@ -52,6 +52,7 @@ class Semantics:
         polls: a loop that turns on its result waits for other threads; likewise.
         collective: the four warps of a warpgroup execute it together.
         fences: it orders ordinary accesses to registers before deferred ones.
+        exact: its opcode has no words but the registered ones and the type.
     """
 
     emit: Callable[[Emitter, Instruction], None] | None
@@ -71,6 +72,7 @@ class Semantics:
     polls: bool | Callable[[Instruction], bool] = False
     collective: bool = False
     fences: bool = False
+    exact: bool = False
 
     def needs_clocks(self, ins: Instruction) -> bool:
         """Whether the instruction calls for vector clocks."""
@@ -103,6 +105,7 @@ def semantics(
     polls: bool | Callable[[Instruction], bool] = False,
     collective: bool = False,
     fences: bool = False,
+    exact: bool = False,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
     """Register an emitter for opcodes that begin with these words.
 
@@ -132,6 +135,7 @@ def semantics(
                 polls=polls,
                 collective=collective,
                 fences=fences,
+                exact=exact,
             ),
             types=types,
         )
@@ -161,11 +165,15 @@ def lookup(ins: Instruction) -> Semantics:
     """The semantics of an instruction: the longest registered opcode prefix wins.
 
     Raises:
-        UnsupportedError: nobody registered it.
+        UnsupportedError: nobody registered it, or it has a word too many.
     """
     words = ins.opcode
     for length in range(len(words), 0, -1):
         for limit, entry in _TABLE.get(".".join(words[:length]), ()):
             if limit is None or words[-1] in limit:
+                extra = words[length : len(words) - (limit is not None)]
+                if entry.exact and extra:
+                    reason = f"unsupported modifier {', '.join(extra)}"
+                    raise UnsupportedError(ins.line, print_instruction(ins), reason)
                 return entry
     raise UnsupportedError(ins.line, print_instruction(ins), "unknown instruction")

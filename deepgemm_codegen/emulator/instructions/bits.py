@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@semantics("bfe", types=("u32", "s32", "u64", "s64"), operands=4)
+@semantics("bfe", types=("u32", "s32", "u64", "s64"), operands=4, exact=True)
 def _bfe(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     value = emitter.source(ins.operands[1], code, ins)
@@ -27,7 +27,7 @@ def _bfe(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"extract_bits({value}, {start}, {length})")
 
 
-@semantics("bfi", types=("b32", "b64"), operands=5)
+@semantics("bfi", types=("b32", "b64"), operands=5, exact=True)
 def _bfi(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     low, high = (emitter.source(o, code, ins) for o in ins.operands[1:3])
@@ -36,7 +36,7 @@ def _bfi(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"insert_bits({low}, {high}, {start}, {length})")
 
 
-@semantics("lop3", types=("b32",), operands=5)
+@semantics("lop3", types=("b32",), operands=5, exact=True)
 def _lop3(emitter: Emitter, ins: Instruction) -> None:
     a, b, c = (emitter.source(o, "u32", ins) for o in ins.operands[1:4])
     constant = ins.operands[4]
@@ -84,7 +84,7 @@ def _shf(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"funnel({a}, {b}, {amount}, {'l' in words}, {'clamp' in words})")
 
 
-@semantics("popc", "clz", types=("b32", "b64"), operands=2)
+@semantics("popc", "clz", types=("b32", "b64"), operands=2, exact=True)
 def _count(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     value = emitter.source(ins.operands[1], code, ins)
@@ -92,9 +92,8 @@ def _count(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"count_{ins.opcode[0]}({value})")
 
 
-@semantics("brev", types=("b32", "b64"), operands=2)
+@semantics("brev", types=("b32", "b64"), operands=2, exact=True)
 def _brev(emitter: Emitter, ins: Instruction) -> None:
-    emitter.modifiers(ins, set())
     code = code_of(ins.opcode[-1])
     value = emitter.source(ins.operands[1], code, ins)
     emitter.copy(emitter.target(ins.operands[0], code, ins), f"reverse_bits({value})")

@@ -119,7 +119,12 @@ def _place(
 
 
 @semantics(
-    "cp.async.bulk.commit_group", destinations=0, effects=EFFECTS, asynchronous=True, operands=0
+    "cp.async.bulk.commit_group",
+    destinations=0,
+    effects=EFFECTS,
+    asynchronous=True,
+    operands=0,
+    exact=True,
 )
 def _commit(emitter: Emitter, _ins: Instruction) -> None:
     emitter.line(f"bulk_commit({emitter.mask})")

@@ -7,19 +7,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.faults import UnsupportedError
 from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS
+from deepgemm_codegen.emulator.printer import print_instruction
 from deepgemm_codegen.emulator.registry import Semantics, add, runtime, semantics
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
+    from deepgemm_codegen.emulator.program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+
+def _wait_form(_: Program, ins: Instruction) -> None:
+    """What a wait at the cluster's barrier may say.
+
+    Raises:
+        UnsupportedError: a modifier or operand that it cannot have.
+    """
+    if ins.operands or not {*ins.opcode[3:]} <= {"acquire", "aligned"}:
+        raise UnsupportedError(ins.line, print_instruction(ins), "unsupported modifier or operand")
+
+
 add(
     ("barrier.cluster.wait",),
-    Semantics(None, 0, ends_block="cluster-barrier", asynchronous=True),
+    Semantics(None, 0, ends_block="cluster-barrier", asynchronous=True, describe=_wait_form),
 )
 
 
@@ -136,7 +150,7 @@ def whole_warpgroups(context: Context, site: int, mask: Array | None) -> list[in
     return result
 
 
-@semantics("elect.sync", operands=2)
+@semantics("elect.sync", operands=2, exact=True)
 def _elect(emitter: Emitter, ins: Instruction) -> None:
     """The lowest named lane is elected."""
     target = ins.operands[0]

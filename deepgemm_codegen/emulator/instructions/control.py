@@ -46,7 +46,7 @@ def _refused(emitter: Emitter, ins: Instruction) -> None:
     raise emitter.fail(ins, _CALLS if ins.opcode[0] == "call" else _TABLES)
 
 
-@semantics("trap", destinations=0, operands=0)
+@semantics("trap", destinations=0, operands=0, exact=True)
 def _trap(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"trap({emitter.site(ins)}, {emitter.mask})")
 

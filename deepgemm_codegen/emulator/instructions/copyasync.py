@@ -142,12 +142,24 @@ def _later(emitter: Emitter, ins: Instruction) -> None:
     raise emitter.fail(ins, "not implemented yet")
 
 
-@semantics("cp.async.commit_group", destinations=0, effects=(("async", "write"),))
+@semantics(
+    "cp.async.commit_group",
+    destinations=0,
+    effects=(("async", "write"),),
+    operands=0,
+    exact=True,
+)
 def _commit(emitter: Emitter, _ins: Instruction) -> None:
     emitter.line(f"commit_group({emitter.mask})")
 
 
-@semantics("cp.async.wait_group", destinations=0, effects=(("async", "write"), ("shared", "write")))
+@semantics(
+    "cp.async.wait_group",
+    destinations=0,
+    effects=(("async", "write"), ("shared", "write")),
+    operands=1,
+    exact=True,
+)
 def _wait(emitter: Emitter, ins: Instruction) -> None:
     count = ins.operands[0]
     if not isinstance(count, nodes.Immediate):
@@ -155,7 +167,13 @@ def _wait(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"wait_group({int(count.text, 0)}, {emitter.mask})")
 
 
-@semantics("cp.async.wait_all", destinations=0, effects=(("async", "write"), ("shared", "write")))
+@semantics(
+    "cp.async.wait_all",
+    destinations=0,
+    effects=(("async", "write"), ("shared", "write")),
+    operands=0,
+    exact=True,
+)
 def _wait_all(emitter: Emitter, _ins: Instruction) -> None:
     emitter.line(f"wait_group(-1, {emitter.mask})")
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@semantics("griddepcontrol.launch_dependents", destinations=0)
+@semantics("griddepcontrol.launch_dependents", destinations=0, operands=0, exact=True)
 def _launch_dependents(_emitter: Emitter, _ins: Instruction) -> None:
     """A hint to the scheduler: the kernel behind waits all the same."""
 
 
-@semantics("griddepcontrol.wait", destinations=0)
+@semantics("griddepcontrol.wait", destinations=0, operands=0, exact=True)
 def _wait(emitter: Emitter, _ins: Instruction) -> None:
     emitter.line(f"wait_for_grid({emitter.mask})")
 

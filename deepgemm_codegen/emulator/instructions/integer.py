@@ -25,9 +25,8 @@ def _sources(emitter: Emitter, ins: Instruction, code: str) -> list[str]:
     return [emitter.source(o, code, ins) for o in ins.operands[1:]]
 
 
-@semantics("add", "sub", "min", "max", types=_INTEGERS, operands=3)
+@semantics("add", "sub", "min", "max", types=_INTEGERS, operands=3, exact=True)
 def _simple(emitter: Emitter, ins: Instruction) -> None:
-    emitter.modifiers(ins, set())
     code = code_of(ins.opcode[-1])
     names = {"add": "add", "sub": "subtract", "min": "minimum", "max": "maximum"}
     function = names[ins.opcode[0]]
@@ -36,9 +35,8 @@ def _simple(emitter: Emitter, ins: Instruction) -> None:
     )
 
 
-@semantics("and", "or", "xor", types=_BITS, operands=3)
+@semantics("and", "or", "xor", types=_BITS, operands=3, exact=True)
 def _logic(emitter: Emitter, ins: Instruction) -> None:
-    emitter.modifiers(ins, set())
     code = code_of(ins.opcode[-1])
     emitter.ufunc(
         f"bitwise_{ins.opcode[0]}",
@@ -47,21 +45,21 @@ def _logic(emitter: Emitter, ins: Instruction) -> None:
     )
 
 
-@semantics("not", types=_BITS, operands=2)
+@semantics("not", types=_BITS, operands=2, exact=True)
 def _not(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     out = emitter.target(ins.operands[0], code, ins)
     emitter.ufunc("invert", out, *_sources(emitter, ins, code))
 
 
-@semantics("cnot", types=_BITS, operands=2)
+@semantics("cnot", types=_BITS, operands=2, exact=True)
 def _cnot(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     (value,) = _sources(emitter, ins, code)
     emitter.copy(emitter.target(ins.operands[0], code, ins), f"({value} == 0)")
 
 
-@semantics("neg", "abs", types=("s16", "s32", "s64"), operands=2)
+@semantics("neg", "abs", types=("s16", "s32", "s64"), operands=2, exact=True)
 def _sign(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     function = "negative" if ins.opcode[0] == "neg" else "absolute"
@@ -69,7 +67,7 @@ def _sign(emitter: Emitter, ins: Instruction) -> None:
     emitter.ufunc(function, out, *_sources(emitter, ins, code))
 
 
-@semantics("shl", "shr", types=(*_BITS, *_INTEGERS), operands=3)
+@semantics("shl", "shr", types=(*_BITS, *_INTEGERS), operands=3, exact=True)
 def _shift(emitter: Emitter, ins: Instruction) -> None:
     """Amounts above the width act as the width, in PTX and in numpy alike."""
     code = code_of(ins.opcode[-1])
@@ -142,17 +140,16 @@ def _product24(emitter: Emitter, ins: Instruction, more: str) -> None:
     emitter.copy(out, f"product24({a}, {b}, {'hi' in words}){more}")
 
 
-@semantics("sad", types=_INTEGERS, operands=4)
+@semantics("sad", types=_INTEGERS, operands=4, exact=True)
 def _sad(emitter: Emitter, ins: Instruction) -> None:
     """Sum of absolute differences: c + |a - b|."""
-    emitter.modifiers(ins, set())
     code = code_of(ins.opcode[-1])
     a, b, c = _sources(emitter, ins, code)
     out = emitter.target(ins.operands[0], code, ins)
     emitter.copy(out, f"{c} + where({a} < {b}, {b} - {a}, {a} - {b})")
 
 
-@semantics("div", "rem", types=_INTEGERS, operands=3)
+@semantics("div", "rem", types=_INTEGERS, operands=3, exact=True)
 def _division(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
     a, b = _sources(emitter, ins, code)

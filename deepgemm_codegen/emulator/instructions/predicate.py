@@ -134,14 +134,14 @@ def _selp(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(emitter.target(ins.operands[0], code, ins), f"where({predicate}, {a}, {b})")
 
 
-@semantics("and", "or", "xor", types=("pred",), operands=3)
+@semantics("and", "or", "xor", types=("pred",), operands=3, exact=True)
 def _logic(emitter: Emitter, ins: Instruction) -> None:
     a, b = (emitter.source(o, "pred", ins) for o in ins.operands[1:3])
     out = emitter.target(ins.operands[0], "pred", ins)
     emitter.ufunc(f"logical_{ins.opcode[0]}", out, a, b)
 
 
-@semantics("not", types=("pred",), operands=2)
+@semantics("not", types=("pred",), operands=2, exact=True)
 def _not(emitter: Emitter, ins: Instruction) -> None:
     out = emitter.target(ins.operands[0], "pred", ins)
     emitter.ufunc("logical_not", out, emitter.source(ins.operands[1], "pred", ins))
