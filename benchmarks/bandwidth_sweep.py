@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import BandwidthChoice, decide
 from deepgemm_codegen.decide.bandwidth.menu import menu_for
-from deepgemm_codegen.decide.bandwidth.predict import kernel_clocks
+from deepgemm_codegen.decide.bandwidth.predict import kernel_clocks, tile_cost
 from deepgemm_codegen.decide.bandwidth.search import resident_blocks, search
 from deepgemm_codegen.decide.bandwidth.task import task_of
 from deepgemm_codegen.decide.family import setting_of
@@ -168,8 +168,10 @@ def jobs_of(problem: Problem, seed: int) -> list[Job]:
         if warps_long * warps_k > 16:
             continue
         blocks = resident_blocks(task, menu, *numbers)
+        tile = tile_cost(task, fragments, warps_long)
+        deep = min(stages, max(task.slices(warps_k), 1))
         for count in {blocks, (blocks + 1) // 2} - {0}:
-            us = kernel_clocks(task, *numbers, count)[0] / clock
+            us = kernel_clocks(task, tile, warps_k, deep, count) / clock
             ranked.append((us, BandwidthChoice(*numbers, count)))
     ranked.sort(key=lambda pair: pair[0])
     first = ranked[: problem.choices // 2]

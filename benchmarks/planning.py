@@ -96,7 +96,7 @@ def main() -> None:
         winner, family = considered.winner, considered.family
         if winner is None or family is None:
             raise SystemExit(f"nothing serves {spec}")
-        reason = considered.reason(spec, arch)
+        reason = considered.reason(setting)
         took["answers"], decisions = timed(lambda w=winner, r=reason: w.decisions(r))
         took["assemble"], program = timed(
             lambda s=spec, a=arch, c=winner.choice, d=decisions: c.program(s, a, d)

@@ -39,6 +39,15 @@ SHAPES: dict[str, set[tuple[int, int, int, int, str, str]]] = {
         *((m, 4096, 14336, 1, "nt", "") for m in (1, 16, 2048)),
         (1, 128256, 4096, 1, "nt", ""),
     },
+    "decode": {
+        (m, n, k, 1, layout, steps)
+        for layout in ("nn", "nt", "tn", "tt")
+        for m, n, k, steps in (
+            (1, 4096, 4096, ""),
+            (7, 1000, 4092, "bias,relu"),
+            (16, 6144, 4096, ""),
+        )
+    },
     "bert_base": {
         (16 * 384, 3 * 768, 768, 1, "nt", "bias"),
         (16 * 384, 3072, 768, 1, "nt", "bias"),
@@ -96,13 +105,13 @@ def test_every_shape_for_both_architectures(path: Path) -> None:
         "sm_80": len(found) // 2,
         "sm_90": len(found) // 2,
     }
-    dtype = "bf16" if path.stem == "llama3_8b" else "fp16"
+    dtype = "bf16" if path.stem in ("decode", "llama3_8b") else "fp16"
     assert {e.spec.dtype_a.name for e in found} == {dtype}
     assert all(e.name for e in found)
 
 
 def test_they_read_together() -> None:
-    assert len(read_all(FILES)) == 112
+    assert len(read_all(FILES)) == 136
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

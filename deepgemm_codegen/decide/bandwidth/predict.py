@@ -15,7 +15,7 @@ fitted to kernels measured on an H200 (`docs/decisions.md` says how well they fi
 from __future__ import annotations
 
 from math import log2, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
 
-__all__ = ["kernel_clocks", "predict"]
+__all__ = ["ENOUGH", "LAUNCH_US", "TileCost", "kernel_clocks", "predict", "tile_cost"]
 
 LAUNCH_US = 3.5
 """Launch, the first read from cold memory, the sums' meeting and the last write: 1x1024x4096
@@ -55,7 +55,48 @@ ENOUGH, DEEP = 2.4, 0.026
 costs."""
 
 
-def lines_of(task: Task, fragments: int, warps_long: int) -> float:
+class TileCost(NamedTuple):
+    """What a tile costs whatever the warps along k, the stages and the resident blocks are.
+
+    Attributes:
+        rounds: tiles that the busiest multiprocessor computes.
+        block_bytes: of the long operand, for one tile.
+        loads: clocks of the load/store unit, all rounds.
+        caches: clocks of the short operand's way from the caches, all rounds.
+        memory: clocks of device memory, with what uneven rounds lose.
+        uneven: the latter alone.
+        flight: bytes of the long operand that a warp along k has on its way a stage.
+    """
+
+    rounds: int
+    block_bytes: int
+    loads: float
+    caches: float
+    memory: float
+    uneven: float
+    flight: int
+
+
+def tile_cost(task: Task, fragments: int, warps_long: int) -> TileCost:
+    """The cost of a tile."""
+    machine, problem = task.machine, task.problem
+    long_tile = fragments * FRAGMENT_LONG * warps_long
+    tiles = task.tiles(long_tile)
+    rounds = -(-tiles // machine.sms)
+    memory = task.memory / STREAM
+    short_bytes = task.short * problem.k * problem.element_bytes
+    return TileCost(
+        rounds=rounds,
+        block_bytes=task.long_bytes(long_tile),
+        loads=rounds * _lines(task, fragments, warps_long) * LINE,
+        caches=rounds * short_bytes * SHORT,
+        memory=memory,
+        uneven=UNEVEN * (rounds * machine.sms / tiles - 1) * memory,
+        flight=WARP * warps_long * task.slot_words(fragments)[0] * 4,
+    )
+
+
+def _lines(task: Task, fragments: int, warps_long: int) -> float:
     """Lines of memory that the loads of a block touch, one for each row a warp's load reaches."""
     sides, k = task.sides, task.problem.k
     lanes = sides.long_lanes_of(fragments)
@@ -68,65 +109,58 @@ def lines_of(task: Task, fragments: int, warps_long: int) -> float:
     return lines + loads * reached
 
 
-def kernel_clocks(
-    task: Task,
-    fragments: int,
-    warps_long: int,
-    warps_k: int,
-    stages: int,
-    blocks: int,
-) -> tuple[float, dict[str, float]]:
-    """Clocks of the whole kernel, and the parts of its flow.
+def kernel_clocks(task: Task, tile: TileCost, warps_k: int, stages: int, blocks: int) -> float:
+    """Clocks of the whole kernel.
 
     Args:
         task: what is computed, and where.
-        fragments: of a warp.
-        warps_long: warps along D's long side.
+        tile: its tile.
         warps_k: warps along k.
-        stages: slices in flight.
+        stages: slices in flight, not more than there are.
         blocks: resident blocks.
     """
-    machine = task.machine
-    long_tile = fragments * FRAGMENT_LONG * warps_long
-    tiles = task.tiles(long_tile)
-    rounds = -(-tiles // machine.sms)
-    resident = min(blocks, rounds)
-    turns = -(-rounds // resident)
-    deep = min(stages, max(task.slices(warps_k), 1))
-    block_bytes = WARP * warps_long * warps_k * deep * task.slot_words(fragments)[0] * 4
-    in_flight = resident * block_bytes
-    memory = task.memory / STREAM
-    enough = ENOUGH * machine.dram_rate / machine.sms * machine.loaded_latency
-    if in_flight > enough:
-        memory *= 1 + DEEP * log2(in_flight / enough)
-    streamed = task.long_bytes(long_tile) / block_bytes * LATENCY + BLOCK_START
-    latency = turns * streamed * machine.loaded_latency
-    loads = rounds * lines_of(task, fragments, warps_long) * LINE
-    short_bytes = task.short * task.problem.k * task.problem.element_bytes
-    caches = rounds * short_bytes * SHORT
-    uneven = UNEVEN * (rounds * machine.sms / tiles - 1) * memory
-    flow = sqrt(memory * memory + latency * latency + loads * loads + caches * caches)
-    parts = {
-        "device memory": memory,
-        "latency": latency,
-        "load/store unit": loads,
-        "caches": caches,
-    }
-    return LAUNCH_US * machine.clock_mhz + flow + uneven, parts
+    resident = min(blocks, tile.rounds)
+    flight = tile.flight * warps_k * stages
+    memory = tile.memory * _crowding(task, resident * flight)
+    latency = _latency(task, tile, resident, flight)
+    squares = memory * memory + latency * latency
+    squares += tile.loads * tile.loads + tile.caches * tile.caches
+    return task.launch + sqrt(squares) + tile.uneven
+
+
+def _crowding(task: Task, in_flight: int) -> float:
+    """How much longer device memory takes with more on its way than it needs."""
+    if in_flight <= task.enough:
+        return 1.0
+    return 1 + DEEP * log2(in_flight / task.enough)
+
+
+def _latency(task: Task, tile: TileCost, resident: int, flight: int) -> float:
+    """Clocks in which what a block has on its way brings its bytes, for all blocks in turn."""
+    turns = -(-tile.rounds // resident)
+    each = tile.block_bytes / flight * LATENCY + BLOCK_START
+    return turns * each * task.machine.loaded_latency
 
 
 def predict(task: Task, choice: BandwidthChoice) -> Prediction:
     """The cost of one legal choice, with its parts."""
     problem, machine = task.problem, task.machine
-    numbers = choice.fragments, choice.warps_long, choice.warps_k, choice.stages
-    clocks, whole = kernel_clocks(task, *numbers, choice.min_blocks)
-    long_tile = choice.fragments * choice.warps_long * FRAGMENT_LONG
-    tiles = task.tiles(long_tile)
+    tile = tile_cost(task, choice.fragments, choice.warps_long)
     slices = max(task.slices(choice.warps_k), 1)
-    rounds = -(-tiles // machine.sms)
+    stages = min(choice.stages, slices)
+    clocks = kernel_clocks(task, tile, choice.warps_k, stages, choice.min_blocks)
+    long_tile = choice.fragments * choice.warps_long * FRAGMENT_LONG
+    tiles, rounds = task.tiles(long_tile), tile.rounds
     resident = min(choice.min_blocks, rounds)
+    flight = tile.flight * choice.warps_k * stages
+    whole = {
+        "device memory": tile.memory * _crowding(task, resident * flight),
+        "latency": _latency(task, tile, resident, flight),
+        "load/store unit": tile.loads,
+        "caches": tile.caches,
+    }
     bound = max(whole, key=lambda part: whole[part])
-    if whole[bound] < LAUNCH_US * machine.clock_mhz:
+    if whole[bound] < task.launch:
         bound = "launch and latency"
     operands = compulsory_bytes(problem)
     short_bytes = task.short * problem.k * problem.element_bytes

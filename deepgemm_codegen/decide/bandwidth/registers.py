@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.occupancy import register_caps
-
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.task import Task
 
-__all__ = ["most_blocks", "register_estimate"]
+__all__ = ["register_estimate"]
 
 REST = 24
 """Registers beside slots and sums: pointers, counters, fragments being put together. Read off
@@ -35,8 +33,3 @@ def register_estimate(task: Task, fragments: int, stages: int) -> int:
     if sides.short_lanes.vector == 1:
         rest += SINGLE
     return stages * (long + short) + 4 * fragments + rest
-
-
-def most_blocks(task: Task, threads: int, estimate: int) -> int:
-    """Resident blocks whose registers and threads fit a multiprocessor; 0 if one does not."""
-    return sum(cap >= estimate for cap in register_caps(threads, task.machine)[1:])

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.bandwidth import constraints
 from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
-from deepgemm_codegen.decide.bandwidth.predict import kernel_clocks
-from deepgemm_codegen.decide.bandwidth.registers import most_blocks, register_estimate
+from deepgemm_codegen.decide.bandwidth.predict import kernel_clocks, tile_cost
+from deepgemm_codegen.decide.bandwidth.registers import register_estimate
+from deepgemm_codegen.decide.occupancy import register_caps
 from deepgemm_codegen.decide.schedule import grid
 from deepgemm_codegen.tiles import WARP
 
@@ -44,19 +45,23 @@ def search(task: Task, menu: BandwidthMenu) -> BandwidthFound | None:
             continue
         if grid(task.tiles(fragments * warps_long * FRAGMENT_LONG)):
             continue
+        tile = tile_cost(task, fragments, warps_long)
+        estimates = [(count, register_estimate(task, fragments, count)) for count in menu.stages]
         for warps_k in menu.warps_k:
             if constraints.warps(warps_long * warps_k):
                 break
-            for stages in menu.stages:
-                numbers = fragments, warps_long, warps_k, stages
-                blocks = resident_blocks(task, menu, *numbers)
+            slices = max(task.slices(warps_k), 1)
+            limit = _block_limit(task, menu, fragments, warps_long, warps_k)
+            caps = register_caps(WARP * warps_long * warps_k, task.machine)
+            for stages, estimate in estimates:
+                blocks = _blocks(menu, limit, caps, estimate)
                 if not blocks:
                     break
                 costed += 1
-                clocks, _ = kernel_clocks(task, *numbers, blocks)
+                clocks = kernel_clocks(task, tile, warps_k, min(stages, slices), blocks)
                 if clocks < least:
-                    least, best = clocks, (*numbers, blocks)
-                if stages >= task.slices(warps_k):
+                    least, best = clocks, (fragments, warps_long, warps_k, stages, blocks)
+                if stages >= slices:
                     break  # no more slices than there are
     return None if best is None else BandwidthFound(BandwidthChoice(*best), least, costed)
 
@@ -65,14 +70,29 @@ def resident_blocks(
     task: Task, menu: BandwidthMenu, fragments: int, warps_long: int, warps_k: int, stages: int
 ) -> int:
     """Blocks to plan for: as many as fit and as there are tiles for; 0 when none is legal."""
+    limit = _block_limit(task, menu, fragments, warps_long, warps_k)
+    caps = register_caps(WARP * warps_long * warps_k, task.machine)
+    return _blocks(menu, limit, caps, register_estimate(task, fragments, stages))
+
+
+def _block_limit(
+    task: Task, menu: BandwidthMenu, fragments: int, warps_long: int, warps_k: int
+) -> int:
+    """Resident blocks that shared memory allows, and that tiles need where it is our choice."""
     machine = task.machine
     long_tile = fragments * warps_long * FRAGMENT_LONG
     slabs = warps_k * task.sides.tile * long_tile * 4
     if constraints.shared_block(slabs, machine):
         return 0
-    threads = WARP * warps_long * warps_k
-    most = most_blocks(task, threads, register_estimate(task, fragments, stages))
-    most = min(most, machine.shared_per_sm // (slabs + machine.shared_reserved))
-    if menu.min_blocks:
-        return menu.min_blocks[0] if menu.min_blocks[0] <= most else 0
-    return min(most, -(-task.tiles(long_tile) // machine.sms))
+    most = machine.shared_per_sm // (slabs + machine.shared_reserved)
+    return most if menu.min_blocks else min(most, -(-task.tiles(long_tile) // machine.sms))
+
+
+def _blocks(menu: BandwidthMenu, limit: int, caps: tuple[int, ...], estimate: int) -> int:
+    """Resident blocks whose registers fit too; what is given, or nothing, where that is."""
+    most = limit if limit < len(caps) else len(caps) - 1
+    while most and caps[most] < estimate:
+        most -= 1
+    if not menu.min_blocks:
+        return most
+    return menu.min_blocks[0] if menu.min_blocks[0] <= most else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K
+from deepgemm_codegen.decide.bandwidth.predict import ENOUGH, LAUNCH_US
 from deepgemm_codegen.decide.bandwidth.sides import sides_of
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
@@ -27,6 +28,8 @@ class Task(NamedTuple):
         sides: D's sides and how the operands along them travel.
         short, long: D's extents along them.
         memory: clocks in which device memory moves all operands and D once.
+        launch: clocks that a kernel takes beside what its operands' size asks for.
+        enough: bytes on their way to a multiprocessor that keep device memory busy.
     """
 
     problem: Problem
@@ -35,6 +38,8 @@ class Task(NamedTuple):
     short: int
     long: int
     memory: float
+    launch: float
+    enough: float
 
     @property
     def warp_k(self) -> int:
@@ -74,4 +79,13 @@ def task_of(setting: Setting) -> Task | None:
     if sides.short == "n":
         short, long = long, short
     moved = compulsory_bytes(problem) + output_bytes(problem)
-    return Task(problem, machine, sides, short, long, moved / machine.dram_rate)
+    return Task(
+        problem=problem,
+        machine=machine,
+        sides=sides,
+        short=short,
+        long=long,
+        memory=moved / machine.dram_rate,
+        launch=LAUNCH_US * machine.clock_mhz,
+        enough=ENOUGH * machine.dram_rate / machine.sms * machine.loaded_latency,
+    )
