@@ -67,6 +67,7 @@ class Arch:
         mma_bytes: bytes of k that an mma.sync multiplies at a time.
         mma_flops_per_clock: FLOP a multiprocessor does a clock through mma.sync, by operand type;
             a type that is not there has no hardware.
+        fp8_sum_bits: fraction bits of fp8 sums that the tensor cores keep; 23 are all of fp32.
         cp_async: whether global memory is copied to shared memory asynchronously.
         fma_per_clock: fp32 multiply-adds a multiprocessor does a clock on its CUDA cores.
         l2_bytes_per_clock: bytes a clock that the L2 sustains to each multiprocessor when all
@@ -89,6 +90,7 @@ class Arch:
     registers_per_sm: int
     mma_bytes: int
     mma_flops_per_clock: Rates
+    fp8_sum_bits: int
     cp_async: bool
     fma_per_clock: int
     l2_bytes_per_clock: int
@@ -224,6 +226,7 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         registers_per_sm=facts["registers_per_sm"],
         mma_bytes=facts["mma_bytes"],
         mma_flops_per_clock=tuple(facts["mma_flops_per_clock"].items()),
+        fp8_sum_bits=facts.get("fp8_sum_bits", 23),
         cp_async=facts["cp_async"],
         fma_per_clock=facts["fma_per_clock"],
         l2_bytes_per_clock=facts["l2_bytes_per_clock"],

@@ -40,6 +40,7 @@ class MmaSync:
         min_blocks: resident blocks a multiprocessor that the register cap allows for.
         fragment_buffers: 2 when the next step's fragments load while this step multiplies, across
             slices too (an even number of steps); otherwise 1.
+        promoted: whether each product of 32 of k starts at zero and is added in fp32.
         a, b: the operands by role.
     """
 
@@ -54,6 +55,7 @@ class MmaSync:
     stages: int
     min_blocks: int
     fragment_buffers: int
+    promoted: bool
     a: Operand
     b: Operand
 
@@ -174,6 +176,7 @@ class Wgmma:
             ``sums`` stores partial sums straight from registers.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
         d_bytes: of an element of D.
+        promoted: whether a slice's sums start at zero and are added in fp32.
         a, b: the operands by role.
     """
 
@@ -188,6 +191,7 @@ class Wgmma:
     store: Literal["tma", "slab", "sums"]
     slab_n: int
     d_bytes: int
+    promoted: bool
     a: TmaOperand
     b: TmaOperand
 
@@ -224,6 +228,16 @@ class Wgmma:
     def mma_n(self) -> int:
         """Columns of one instruction: the whole tile's."""
         return self.tile_n
+
+    @property
+    def mma_k(self) -> int:
+        """Elements of k that one instruction multiplies: 32 bytes."""
+        return FRAGMENT_BYTES // self.a.dtype.bytes
+
+    @property
+    def loop(self) -> str:
+        """Path of the main loop's template below ``templates/``."""
+        return f"loops/wgmma_{'promoted' if self.promoted else 'in_flight'}.cu.j2"
 
     @property
     def rows_interleaved(self) -> bool:

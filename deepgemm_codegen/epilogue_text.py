@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
@@ -18,6 +18,7 @@ __all__ = [
     "matrices_of",
     "matrix_text",
     "output_primitives",
+    "reads",
     "step_text",
     "types_of_matrices",
 ]
@@ -101,6 +102,14 @@ def matrices_of(plan: KernelPlan) -> list[tuple[str, StepOperand]]:
         for operand in step.operands
         if operand.full
     ]
+
+
+def reads(plan: KernelPlan, where: Literal["row", "column"]) -> bool:
+    """Whether C or a step's operand is read at a row of D, or at a column."""
+    if plan.output.c_dtype is not None:
+        return True
+    operands = (operand for step in plan.epilogue for operand in step.operands)
+    return any(operand.full or operand.access == where for operand in operands)
 
 
 def types_of_matrices(plan: KernelPlan, *, written: bool) -> tuple[str, ...]:

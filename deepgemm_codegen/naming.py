@@ -35,5 +35,8 @@ def kernel_name(spec: GemmSpec) -> str:
         sizes = "x".join(
             f"dyn{dim.size}" if dim.dynamic else str(dim.size) for dim in (spec.m, spec.n, spec.k)
         )
-        stem = f"gemm_{spec.dtype_a}_{spec.layout}_{sizes}"
+        types = str(spec.dtype_a)
+        if spec.dtype_b != spec.dtype_a:
+            types += f"_{spec.dtype_b}"
+        stem = f"gemm_{types}_{spec.layout}_{sizes}"
     return f"{stem}_{spec.arch.replace('.', '_')}_{spec_digest(spec)[:8]}"

@@ -15,7 +15,19 @@ from deepgemm_codegen.errors import InputError
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
 
-__all__ = ["check_operands", "check_output", "integer_sums", "operand_types", "output_types"]
+__all__ = [
+    "ACCUMULATE",
+    "check_operands",
+    "check_output",
+    "integer_sums",
+    "operand_types",
+    "output_types",
+    "sums_of",
+]
+
+ACCUMULATE = ("promoted", "fast")
+"""How fp8 sums are kept where tensor cores hold 13 fraction bits of them: promoted, added to fp32
+registers at least every 128 of k, or fast, in the tensor core to the end."""
 
 _FLOATS = ("fp16", "bf16", "fp32")
 
@@ -64,6 +76,24 @@ def check_operands(dtype_a: DType, dtype_b: DType, dtype_acc: DType) -> None:
             f"dtype_acc = {dtype_acc}: {dtype_a} products are summed in"
             f" {dtype_a.accumulator}; give {dtype_a.accumulator} or leave it out"
         )
+
+
+def sums_of(dtype_a: DType, accumulate: str) -> str:
+    """How sums are kept, filled in; empty for types that leave no choice.
+
+    Raises:
+        InputError: an unknown word, or one where there is nothing to choose.
+    """
+    if dtype_a.mixes != "fp8":
+        if accumulate:
+            raise InputError(
+                f"accumulate = {accumulate}: {dtype_a} sums are {dtype_a.accumulator} throughout;"
+                " it is for e4m3 and e5m2, leave it out"
+            )
+        return ""
+    if accumulate and accumulate not in ACCUMULATE:
+        raise InputError(f"accumulate = {accumulate}: unknown; give {' or '.join(ACCUMULATE)}")
+    return accumulate or ACCUMULATE[0]
 
 
 def check_output(dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps: int) -> None:

@@ -19,6 +19,7 @@ from deepgemm_codegen.epilogue_text import (
     matrices_of,
     matrix_text,
     output_primitives,
+    reads,
     step_text,
     types_of_matrices,
 )
@@ -91,6 +92,8 @@ class Text:
     map_texts: tuple[MapText, ...]
     wgmma_names: tuple[str, ...]
     wgmma_operands: tuple[str, ...]
+    wgmma_results: tuple[str, ...]
+    wgmma_flags: str
     blocks: str
     launch_blocks: str
     grid: str
@@ -103,6 +106,8 @@ class Text:
     store_chunk: str
     clamped_row: bool
     clamped_column: bool
+    reads_rows: bool
+    reads_columns: bool
     inside: str
     fragment_columns: str
     add: str
@@ -170,12 +175,16 @@ def _launch_primitives(plan: KernelPlan) -> list[str]:
     return [name for name, needed in wanted.items() if needed]
 
 
+def _sums(plan: KernelPlan) -> SumText:
+    return SumText("s32", "r") if plan.sum_type == "int" else SumText("f32", "f")
+
+
 def _mma(plan: KernelPlan) -> str:
     """The wrapper of the instruction that multiplies fragments; empty where none does."""
     if not isinstance(plan.body, MmaSync):
         return ""
     rows = 8 if plan.body.halves_rows else 16
-    return f"mma_m{rows}n8k{plan.body.mma_k}"
+    return f"mma_m{rows}n8k{plan.body.mma_k}{'_apart' if plan.body.promoted else ''}"
 
 
 def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]:
@@ -206,12 +215,26 @@ def _wgmma_names(plan: KernelPlan) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _wgmma_operands(plan: KernelPlan) -> tuple[str, ...]:
-    """The asm statement's accumulator operands, one fragment column a line."""
+def _wgmma_flags(plan: KernelPlan) -> str:
+    """What follows the instruction's scale: signs of float operands, turns of 16-bit ones."""
+    if not isinstance(plan.body, Wgmma) or plan.sum_type == "int":
+        return ""
+    a, b = plan.body.operands
+    return ", 1, 1" + (f", {a.transposed}, {b.transposed}" if a.dtype.bytes == 2 else "")
+
+
+def _wgmma_operands(plan: KernelPlan, mode: str = "+") -> tuple[str, ...]:
+    """The asm statement's accumulator operands, one fragment column a line.
+
+    Args:
+        plan: the kernel.
+        mode: ``+`` where they are read and written, ``=`` where only written.
+    """
     if not isinstance(plan.body, Wgmma):
         return ()
     columns = plan.body.tile_n // 8
-    lines = [", ".join(f'"+f"(d[{j}][{e}])' for e in range(4)) for j in range(columns)]
+    kind = mode + _sums(plan).constraint
+    lines = [", ".join(f'"{kind}"(d[{j}][{e}])' for e in range(4)) for j in range(columns)]
     return tuple(
         f"{':' if j == 0 else ' '} {line}{'' if j == columns - 1 else ','}"
         for j, line in enumerate(lines)
@@ -319,6 +342,7 @@ def text_of(plan: KernelPlan) -> Text:
     first_of_kind: dict[str, StepText] = {}
     for step in steps:
         first_of_kind.setdefault(step.kind, step)
+    reads_rows, reads_columns = reads(plan, "row"), reads(plan, "column")
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     clustered = isinstance(plan.body, Wgmma) and plan.body.cluster > 1
@@ -330,7 +354,7 @@ def text_of(plan: KernelPlan) -> Text:
         primitives=_primitives(plan),
         steps=steps,
         mma=_mma(plan),
-        sums=SumText("s32", "r") if plan.sum_type == "int" else SumText("f32", "f"),
+        sums=_sums(plan),
         step_kinds=tuple(first_of_kind.values()),
         matrix_types=types_of_matrices(plan, written=False),
         stored_types=types_of_matrices(plan, written=True),
@@ -341,6 +365,8 @@ def text_of(plan: KernelPlan) -> Text:
         map_texts=_map_texts(plan),
         wgmma_names=_wgmma_names(plan),
         wgmma_operands=_wgmma_operands(plan),
+        wgmma_results=_wgmma_operands(plan, "="),
+        wgmma_flags=_wgmma_flags(plan),
         blocks=_blocks_c(plan),
         launch_blocks=in_c(plan.blocks),
         rows="clusters_m" if clustered else plan.m.count_symbol,
@@ -350,8 +376,10 @@ def text_of(plan: KernelPlan) -> Text:
         release=_RELEASE_CLUSTER if clustered else _RELEASE,
         readers=_readers(plan),
         store_chunk=_store_chunk(plan),
-        clamped_row=_clamped(plan, plan.m),
-        clamped_column=_clamped(plan, plan.n),
+        clamped_row=reads_rows and _clamped(plan, plan.m),
+        clamped_column=reads_columns and _clamped(plan, plan.n),
+        reads_rows=reads_rows,
+        reads_columns=reads_columns,
         grid=_grid_c(plan),
         inside=_inside(plan),
         fragment_columns="TILE_N / 8" if isinstance(plan.body, Wgmma) else "FRAGMENTS_N",

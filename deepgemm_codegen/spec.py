@@ -21,7 +21,7 @@ from deepgemm_codegen.numbers import (
     whole_number,
 )
 from deepgemm_codegen.overrides import OVERRIDES, Overrides, override_value
-from deepgemm_codegen.precision import check_operands, check_output
+from deepgemm_codegen.precision import ACCUMULATE, check_operands, check_output, sums_of
 
 __all__ = [
     "DEFAULT_DYNAMIC_MAX",
@@ -91,6 +91,7 @@ class GemmSpec:
         dtype_c: type of C, or None when the kernel has no C (and no beta).
         dtype_d: type of D.
         dtype_acc: accumulator type: int32 for int8 and uint8, else fp32.
+        accumulate: of e4m3 and e5m2 ``promoted`` or ``fast``, see `precision`; else empty.
         layout: two letters, A then B: ``n`` row-major as written, ``t`` stored transposed.
         layout_d: the letter of D and C.
         lda, ldb, ldc, ldd: leading dimensions in elements; 0 where it equals a dynamic dimension.
@@ -116,6 +117,7 @@ class GemmSpec:
     dtype_d: DType
     dtype_c: DType | None = None
     dtype_acc: DType = FP32
+    accumulate: str = ""
     batch: int = 1
     layout: str = "nn"
     layout_d: Literal["n", "t"] = "n"
@@ -158,6 +160,7 @@ class GemmSpec:
             if dim.size == 0:
                 raise InputError(f"{name} = 0: nothing to compute; the smallest is 1")
         check_operands(self.dtype_a, self.dtype_b, self.dtype_acc)
+        object.__setattr__(self, "accumulate", sums_of(self.dtype_a, self.accumulate))
         unquantized = self.dtype_d if self.quantizes is None else FP32
         check_output(self.dtype_acc, self.dtype_c, unquantized, len(self.epilogue))
         self._check_quantization()
@@ -300,6 +303,7 @@ class GemmSpec:
             "dtype_b": "" if self.dtype_b == self.dtype_a else str(self.dtype_b),
             "dtype_c": "" if self.dtype_c is None else str(self.dtype_c),
             "dtype_d": self._output_text(),
+            "accumulate": "" if self.accumulate == ACCUMULATE[0] else self.accumulate,
             "layout": "" if self.layout == "nn" else self.layout,
             "layout_d": "" if self.layout_d == "n" else self.layout_d,
             **{f"ld{operand}": self._leading_text(operand) for operand in "abcd"},
@@ -374,6 +378,7 @@ class GemmSpec:
             dtype_c=None if dtype_c in (None, "none") else parse_dtype(str(dtype_c)),
             dtype_d=dtype_d,
             dtype_acc=parse_dtype(str(values.get("dtype_acc", dtype_a.accumulator or "fp32"))),
+            accumulate=str(values.get("accumulate", "")),
             batch=number("batch", 1),
             layout=str(values.get("layout", "nn")),
             layout_d=values.get("layout_d", "n"),
@@ -419,6 +424,7 @@ FIELDS: dict[str, str] = {
     "dtype_c": "type of C; 'none' (the default) leaves C and beta out of the kernel",
     "dtype_d": "type of D: fp16, bf16, fp32; int32 where A and B are int8 or uint8",
     "dtype_acc": "type that sums are kept in: fp32, int32 for int8 and uint8",
+    "accumulate": "e4m3 and e5m2: promoted to fp32 every 128 of k, or fast, 13 bits of a fraction",
     "layout": "A's letter then B's: n row-major as written, t stored transposed",
     "layout_d": "letter of D and C",
     "lda": "leading dimension of A in elements",

@@ -49,6 +49,7 @@ _METAVARS = {
     "k": "SIZE",
     "layout": "nn|nt|tn|tt",
     "layout_d": "n|t",
+    "accumulate": "promoted|fast",
     "launch": "HOW",
     "epilogue": "STEPS",
     "arch": "ARCH",

@@ -17,6 +17,7 @@ from deepgemm_codegen.decide.menus import why_illegal
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.simt.family import SIMT
 from deepgemm_codegen.decide.wgmma.family import WGMMA
+from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ FAMILIES: tuple[Family, ...] = (SIMT, BANDWIDTH, WGMMA, MMA_SYNC)
 def competing(spec: GemmSpec) -> tuple[Family, ...]:
     """The families that are asked about a spec, in that order.
 
-    Without tensor cores 16-bit operands are multiplied on request only: it is never faster.
+    Without tensor cores operands other than fp32 are multiplied on request only: it is no faster.
     """
     given = spec.overrides
-    wanted = spec.dtype_a.bytes != 2 or given.tensor_cores == "off" or given.family == "simt"
+    wanted = spec.dtype_a == FP32 or given.tensor_cores == "off" or given.family == "simt"
     return FAMILIES if wanted else tuple(f for f in FAMILIES if f.tensor_cores)
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.operands import matrices_like_d, output_vector, travel_of
+from deepgemm_codegen.dtypes import FP32
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.operands import Travel
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["Problem", "problem_of"]
+__all__ = ["Problem", "problem_of", "promotes"]
 
 
 class Problem(NamedTuple):
@@ -29,6 +30,7 @@ class Problem(NamedTuple):
         dynamic_k: the same of k.
         element_bytes: of A and B.
         sums: name of the type that products are summed in.
+        promoted: whether sums leave the tensor core on the way, to be added in fp32.
         a, b: how each operand's bytes travel.
         a_k_major, b_k_major: whether k is contiguous in memory.
         vector: elements of D that a lane stores at a time.
@@ -47,6 +49,7 @@ class Problem(NamedTuple):
     dynamic_k: bool
     element_bytes: int
     sums: str
+    promoted: bool
     a: Travel
     b: Travel
     a_k_major: bool
@@ -68,6 +71,11 @@ class Problem(NamedTuple):
         return 16 if self.element_bytes == 1 and not self.b_k_major else 8
 
 
+def promotes(spec: GemmSpec, arch: Arch) -> bool:
+    """Whether sums leave the tensor core on the way: where it keeps less of them than fp32 does."""
+    return spec.accumulate == "promoted" and arch.fp8_sum_bits < FP32.mantissa_bits
+
+
 def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
     """The canonical form of a spec."""
     a, b = travel_of(spec, "a", arch), travel_of(spec, "b", arch)
@@ -85,6 +93,7 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         dynamic_k=spec.k.dynamic,
         element_bytes=spec.dtype_a.bytes,
         sums=spec.dtype_acc.name,
+        promoted=promotes(spec, arch),
         a=a,
         b=b,
         a_k_major=a_k_major,

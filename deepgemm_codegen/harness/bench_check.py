@@ -130,7 +130,7 @@ def check_rows(sample: Sample, arch: str, sums: PrefixSums) -> str:
         sums: how A * B is summed in float64.
     """
     problem, xp = sample.problem, sample.xp
-    oracle = Oracle(problem, sample.inputs, xp, StepModel.of(arch), sums)
+    oracle = Oracle(problem, sample.inputs, xp, StepModel.of(arch, problem.plan), sums)
     for rows in sample.rows:
         got, untouched = sample.got(rows)
         wanted, dtype = oracle.expected(rows), problem.matrix("d").dtype

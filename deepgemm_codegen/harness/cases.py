@@ -76,7 +76,7 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
     """
     values: dict[str, Values] = {}
     spec = problem.spec
-    limit = exact_limit(problem.k)
+    limit = exact_limit(problem.k, problem.spec.accumulate)
     read = {
         operand.argument(index): (step, operand)
         for index, step in enumerate(spec.epilogue)
@@ -115,7 +115,7 @@ def _quantum(spec: GemmSpec, kind: str, k: int, alpha: float) -> float:
 
     The deviation of a sum is that of its products times sqrt(k); see `inputs.exact_limit`.
     """
-    limit = exact_limit(k)
+    limit = exact_limit(k, spec.accumulate)
     deviation = abs(alpha) * k**0.5 * (1.0 if kind == "normal" else limit * (limit + 1) / 3)
     half = spec.dtype_d.largest / (2 if spec.dtype_d.least == 0 else 1)
     scale: float = half / (2.5 * max(deviation, 1.0))

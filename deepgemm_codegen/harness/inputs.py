@@ -181,12 +181,24 @@ class Inputs:
         return self.values[name].at(batch, row, column, xp)
 
 
-def exact_limit(k: int) -> int:
+NARROW = {"promoted": 5, "fast": 1}
+"""Largest magnitude of whole-number fp8 operands, where tensor cores keep 13 fraction bits of sums:
+those of 128 products stay below 2^12; those of a whole k do so by chance, 24 deviations away at
+65,536."""
+
+
+def exact_limit(k: int, accumulate: str = "") -> int:
     """Largest magnitude of whole-number operands for a product over ``k``.
 
     Every sum of products stays below 2^24, which truncating adders keep exactly; smaller than
     that, so that sums usually stay where fp16 still tells neighbouring whole numbers apart.
+
+    Args:
+        k: products that are summed.
+        accumulate: how fp8 sums are kept; empty for other operands.
     """
+    if accumulate:
+        return min(exact_limit(k), NARROW[accumulate])
     for limit in (8, 6, 4, 3, 2):
         # The deviation of a sum is about sqrt(k) * limit * (limit + 1) / 3.
         spread = k**0.5 * limit * (limit + 1) / 3

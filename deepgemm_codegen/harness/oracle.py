@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deepgemm_codegen.emulator.tensorcore import arithmetic
+from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 from deepgemm_codegen.harness.summation import chains_of
+from deepgemm_codegen.plan import MmaSync, Simt, Wgmma
 from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
     from deepgemm_codegen.epilogue import EpilogueStep, StepOperand
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Problem, Region
+    from deepgemm_codegen.plan import KernelPlan
 
 __all__ = [
-    "CUT",
+    "ROUND",
     "Expected",
     "Oracle",
     "PrefixSums",
@@ -38,8 +41,8 @@ __all__ = [
 ROUND = 2.0**-24
 """Half a unit in the last place of fp32, relative: one rounding to nearest."""
 
-CUT = 2.0**-23
-"""A unit in the last place of fp32, relative: one rounding toward zero."""
+FMA_BITS = 24
+"""Bits to which a fused multiply-add rounds: half a unit in the last place, relative."""
 
 TINY = 2.0**-148
 """What a step can lose where sums are subnormal in fp32."""
@@ -47,29 +50,48 @@ TINY = 2.0**-148
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """How a tensor core adds: the two numbers that the bound needs.
+    """How a kernel adds: the numbers that the bound needs.
 
     Attributes:
         length: products added at once, ascending in k.
         fraction_bits: each addend is cut to this many bits below the largest one's exponent.
+        kept: fraction bits of a step's result, the rest of which is cut.
+        apart: k after which the sums so far are added in fp32 and begin at zero again; 0 never.
     """
 
     length: int
     fraction_bits: int
+    kept: int = 23
+    apart: int = 0
 
     @property
     def cut(self) -> float:
         """Largest loss of one step's alignment, relative to the largest addend."""
         return (self.length + 1) * 2.0**-self.fraction_bits
 
+    @property
+    def unit(self) -> float:
+        """Largest loss of one step's result, relative to it."""
+        return 2.0**-self.kept
+
     @classmethod
-    def of(cls, arch: str) -> StepModel:
-        """The model of an architecture such as ``sm_90`` for 16-bit operands.
+    def of(cls, arch: str, plan: KernelPlan) -> StepModel:
+        """The model of a plan's products on an architecture such as ``sm_90``.
 
         The emulator's table holds the facts and their sources.
         """
-        found = arithmetic(arch)
-        return cls(found.group, found.fraction)
+        body = plan.body
+        if isinstance(body, Simt):  # one multiply-add after the other, each rounded to nearest
+            return cls(1, 2 * FMA_BITS, FMA_BITS)
+        found = arithmetic(arch).sums(plan.spec.dtype_a.ptx, warpgroup=isinstance(body, Wgmma))
+        if found is None:
+            raise InternalError(f"{arch} multiplies no {plan.spec.dtype_a}")
+        apart = 0
+        if isinstance(body, MmaSync | Wgmma) and body.promoted:
+            apart = body.mma_k if isinstance(body, MmaSync) else body.tile_k
+        elif found.halves:
+            apart = found.group
+        return cls(found.group, found.fraction, found.kept, apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,21 +310,32 @@ def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
     b_steps = b.reshape(steps, length, columns)
     a_peak = xp.abs(a_steps).max(axis=2)
     b_peak = xp.abs(b_steps).max(axis=1)
-    total = xp.zeros((rows, columns))
-    error = xp.zeros((rows, columns))
+    total, error = xp.zeros((rows, columns)), xp.zeros((rows, columns))
+    part, loss = total.copy(), error.copy()  # since the sums were last added in fp32
     for s in range(steps):
-        # The largest addend: a product (at most the peaks' product) or the sum so far.
-        largest = xp.maximum(xp.abs(total), a_peak[s][:, None] * b_peak[s][None, :])
-        total += a_steps[s] @ b_steps[s]
-        error += model.cut * largest + CUT * xp.abs(total)
+        # The largest addend: a product (at most the peaks' product) or the sum so far, which the
+        # kernel's own differs from by the loss so far.
+        largest = xp.maximum(xp.abs(part) + loss, a_peak[s][:, None] * b_peak[s][None, :])
+        part += a_steps[s] @ b_steps[s]
+        loss += model.cut * largest
+        loss += model.unit * (xp.abs(part) + loss)
+        if model.apart and (s + 1) * length % model.apart == 0:
+            total, error = _promoted(total + part, error + loss, xp)
+            part, loss = xp.zeros_like(part), xp.zeros_like(loss)
+    total, error = total + part, error + loss
+    if model.apart and steps * length % model.apart:
+        total, error = _promoted(total, error, xp)
     return finish_bound(total, error, k, model)
+
+
+def _promoted(total: Any, error: Any, xp: Any) -> tuple[Any, Any]:
+    """A sum and its error once it has been rounded to fp32."""
+    return total, error + ROUND * (xp.abs(total) + error)
 
 
 def finish_bound(total: Any, error: Any, k: int, model: StepModel) -> Expected:
     """The bound from the charges of all steps: what the charges themselves left out."""
     steps = -(-k // model.length)
-    # The computed prefix differs from the exact one by the error so far; charge that, too.
-    growth = math.exp(steps * (model.cut + CUT))
-    # So does the oracle, by k roundings to float64 of what was cut at 2^-21 above.
-    growth += k * model.length * 2.0**-32
+    # The oracle makes k roundings to float64 of what was cut at 2^-21 or above.
+    growth = 1 + k * model.length * 2.0**-32
     return Expected.around(total + 0.0, growth * error + steps * TINY)

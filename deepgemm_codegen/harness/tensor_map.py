@@ -21,6 +21,7 @@ BYTES = 128
 """Size of an encoded map (CUDA driver API, CUtensorMap)."""
 
 _TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32"}
+"""Ends of the driver's names; of 8 bits there is only UINT8."""
 
 
 def encode_tensor_map(description: TensorMap, pointer: int, sizes: Mapping[str, int]) -> Any:
@@ -47,7 +48,7 @@ def encode_tensor_map(description: TensorMap, pointer: int, sizes: Mapping[str, 
     extents = [max(e.evaluate(sizes), 1) for e in (description.inner, description.outer)]
     types = driver.CUtensorMapDataType
     status, encoded = driver.cuTensorMapEncodeTiled(
-        getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[description.dtype.name]}"),
+        getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES.get(description.dtype.name, 'UINT8')}"),
         2,
         pointer,
         [driver.cuuint64_t(extent) for extent in extents],

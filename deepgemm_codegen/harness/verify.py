@@ -138,7 +138,7 @@ def judge_case(
         compare_values: False to look at what the device found alone.
     """
     problem, xp = case.problem, device.xp
-    model = None if case.exact else StepModel.of(device.arithmetic)
+    model = None if case.exact else StepModel.of(device.arithmetic, problem.plan)
     outcome = device.launch(problem, case.inputs, blocks, in_place=case.in_place)
     ran = None if blocks is None else regions_of(problem, blocks)
     written = None if blocks is None else written_by(problem, blocks)

@@ -12,6 +12,7 @@ from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.precision import ACCUMULATE
 from deepgemm_codegen.spec import FIELDS, LAUNCHES, MAX_DIMENSION
 
 __all__ = [
@@ -38,6 +39,7 @@ NAME = "name"
 CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("nn", "nt", "tn", "tt"),
     "layout_d": ("n", "t"),
+    "accumulate": ACCUMULATE,
     "launch": LAUNCHES,
     **OVERRIDE_WORDS,
 }

@@ -395,8 +395,6 @@ gemm_fp16_tn_1000x400x512_sm_90a_8a659614(
                         float value[D_VECTOR] = { sums[0], sums[1] };
                         {
                             // TMA cuts off what lies outside; what is read has to lie inside.
-                            const int row = min(m0 + i * 64 + warp * 16 + half * 8 + lane / 4,
-                                                M - 1);
                             const int column = min(n0 + first + j * 8 + lane % 4 * 2,
                                                    N - D_VECTOR);
 #pragma unroll

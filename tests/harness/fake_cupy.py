@@ -13,6 +13,7 @@ import numpy as np
 
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
 from deepgemm_codegen.harness import gpu_oracle
+from deepgemm_codegen.harness.oracle import ROUND
 from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
@@ -174,8 +175,8 @@ class _Oracle:
     """What the oracle's kernel computes, from the same arguments."""
 
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...]) -> None:
-        rows, columns, k, length = (int(value) for value in args[4:8])
-        cut, unit = (float(value) for value in args[8:])
+        rows, columns, k, length, apart = (int(value) for value in args[4:9])
+        cut, unit = (float(value) for value in args[9:])
         shapes = ((rows, k), (k, columns), (rows, columns), (rows, columns))
         a, b, total, error = (
             np.ctypeslib.as_array((ctypes.c_double * (x * y)).from_address(int(pointer))).reshape(
@@ -184,10 +185,19 @@ class _Oracle:
             for pointer, (x, y) in zip(args[:4], shapes, strict=True)
         )
         total[...], error[...] = 0, 0
+        part, loss = np.zeros_like(total), np.zeros_like(total)
         for start in range(0, k, length):
-            largest = np.abs(total)
+            largest = np.abs(part) + loss
             for i in range(start, min(start + length, k)):
                 share = a[:, i, None] * b[None, i, :]
                 largest = np.maximum(largest, np.abs(share))
-                total += share
-            error += cut * largest + unit * np.abs(total)
+                part += share
+            loss += cut * largest
+            loss += unit * (np.abs(part) + loss)
+            if apart and ((start + length) % apart == 0 or start + length >= k):
+                total += part
+                error += loss
+                error += ROUND * (np.abs(total) + error)
+                part[...], loss[...] = 0, 0
+        total += part
+        error += loss

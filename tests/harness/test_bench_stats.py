@@ -147,7 +147,7 @@ def test_the_data_sheet_is_that_of_the_named_gpu() -> None:
     assert h100.tflops["wgmma"] == pytest.approx(949, abs=1)
     assert h100.tflops["mma.sync"] == pytest.approx(612, abs=1)
     unknown = datasheet("sm_80", "Paper GPU", 108)
-    assert list(unknown.tflops) == ["mma.sync"]
+    assert list(unknown.tflops) == ["mma.sync", "fp32 FMA"]
     assert unknown.measured == ()
 
 

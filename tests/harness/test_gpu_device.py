@@ -231,7 +231,10 @@ def test_no_cupy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         find_gpu()
 
 
-@pytest.mark.parametrize("model", [None, StepModel(8, 24), StepModel(16, 25)])
+MODELS = [None, StepModel(8, 24), StepModel(16, 25), StepModel(32, 13, 13, 128)]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_the_gpus_sums_are_the_oracles(
     model: StepModel | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

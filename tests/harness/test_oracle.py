@@ -11,7 +11,7 @@ from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.compare import compare
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Normal
 from deepgemm_codegen.harness.numbers import decode, encode, round_to
-from deepgemm_codegen.harness.oracle import Expected, Oracle, StepModel
+from deepgemm_codegen.harness.oracle import Expected, Oracle, StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import Region, bind
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.specfile import read_all
@@ -161,18 +161,36 @@ def test_the_epilogue_carries_the_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "model"),
+    ("arch", "words", "model"),
     [
-        ("sm_75", StepModel(8, 24)),
-        ("sm_80", StepModel(8, 24)),
-        ("sm_89", StepModel(8, 24)),
-        ("sm_90", StepModel(16, 25)),
-        ("sm_90a", StepModel(16, 25)),
-        ("sm_120", StepModel(16, 25)),
+        ("sm_75", "", StepModel(8, 24)),
+        ("sm_80", "", StepModel(8, 24)),
+        ("sm_89", "", StepModel(8, 24)),
+        ("sm_90", "", StepModel(16, 25)),
+        ("sm_90a", "", StepModel(16, 25)),
+        ("sm_120", "", StepModel(16, 25)),
+        ("sm_80", "dtype=fp32", StepModel(1, 48, 24)),
+        ("sm_80", "tensor_cores=off", StepModel(1, 48, 24)),
+        ("sm_89", "dtype=e4m3", StepModel(16, 13, 13, 32)),
+        ("sm_89", "dtype=e4m3 accumulate=fast", StepModel(16, 13, 13)),
+        ("sm_120", "dtype=e5m2", StepModel(32, 25)),
+        ("sm_90a", "dtype=e4m3 layout=nt", StepModel(32, 13, 13, 128)),
+        ("sm_90a", "dtype=e4m3 layout=nt accumulate=fast", StepModel(32, 13, 13)),
     ],
 )
-def test_each_architecture_has_its_model(arch: Any, model: Any) -> None:
-    assert StepModel.of(arch) == model
+def test_each_kernel_has_its_model(arch: Any, words: Any, model: Any) -> None:
+    plan = plan_of(f"m=1024 n=1024 k=1024 arch={arch} {words}", None)
+    assert StepModel.of(arch, plan) == model
+
+
+def test_adding_apart_bounds_what_narrow_sums_lose() -> None:
+    """fp8 sums of 13 bits: promoted ones stay several times nearer."""
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((16, 8192)), rng.standard_normal((8192, 16))
+    fast, promoted = (prefix_sums(a, b, StepModel(32, 13, 13, apart), np) for apart in (0, 128))
+    assert np.allclose(fast.value, a @ b)
+    assert (promoted.error < fast.error).all()
+    assert promoted.error.mean() < 0.25 * fast.error.mean()
 
 
 def test_exact_operands_need_no_bound() -> None:

@@ -105,7 +105,7 @@ def test_the_bound_charges_the_additions_of_parts() -> None:
     whole, parts = (bind(program_of(text, cut(number))) for number in (1, 8))
     inputs = inputs_for(whole, "random", "normal", 3)
     region = Region(0, 0, 16, 0, 16)
-    model = StepModel.of("sm_80")
+    model = StepModel.of("sm_80", whole.plan)
     one = Oracle(whole, inputs, np, model).products(region)
     eight = Oracle(parts, inputs, np, model).products(region)
     assert np.allclose(one.value, eight.value, rtol=1e-12)

@@ -218,6 +218,29 @@ GOLDEN: dict[str, Program] = {
         dtype_d="fp32",
         arch="sm_75",
     ),
+    # fp8 of two types, where the tensor core keeps too few bits: each product is added apart.
+    "fp8_nt": _plan(
+        MmaSyncChoice(64, 64, 128, 2, 2, 3, 2, 8),
+        m=256,
+        n=256,
+        k=1024,
+        layout="nt",
+        dtype="e4m3",
+        dtype_b="e5m2",
+        arch="sm_89",
+    ),
+    # Where it keeps all bits; bytes of A lie along m.
+    "fp8_tn": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 8),
+        m=250,
+        n=256,
+        k=1000,
+        layout="tn",
+        lda=256,
+        dtype="e5m2",
+        dtype_d="fp32",
+        arch="sm_120",
+    ),
     # fp32 on CUDA cores: k of both operands turned round on its way, 16 at a time.
     "simt_nt": _plan(
         SimtChoice(64, 128, 16, 2, 2, 3, 2, 8),
@@ -250,6 +273,64 @@ GOLDEN: dict[str, Program] = {
         k=200,
         tensor_cores="off",
         arch="sm_75",
+    ),
+    # int8 in Hopper's own family: int32 leaves through slabs, with a C that is added to it.
+    "wgmma_s8_nt": _plan(
+        WgmmaChoice(128, 256, 2, 1, 4, 2, 1, 16, tile_k=128),
+        m=4000,
+        n=4096,
+        k=4096,
+        layout="nt",
+        dtype="int8",
+        dtype_b="uint8",
+        dtype_c="int32",
+        arch="sm_90a",
+    ),
+    # int32 sums that become bf16 on their way to TMA.
+    "wgmma_s8_bf16_nt": _plan(
+        WgmmaChoice(64, 96, 1, 1, 6, 1, 1, 8, tile_k=128),
+        m=1024,
+        n=960,
+        k=1024,
+        layout="nt",
+        dtype="int8",
+        dtype_d="bf16",
+        epilogue="scale:row:fp32",
+        arch="sm_90a",
+    ),
+    # fp8: a slice's sums are added in fp32; two consumers hide each other's adding.
+    "wgmma_e4m3_nt": _plan(
+        WgmmaChoice(128, 192, 2, 1, 4, 1, 1, 16, tile_k=128),
+        m=4096,
+        n=4096,
+        k=4096,
+        layout="nt",
+        dtype="e4m3",
+        dtype_b="e5m2",
+        arch="sm_90a",
+    ),
+    # The same in turn; and sums that stay in the tensor core.
+    "wgmma_e4m3_ping_pong_nt": _plan(
+        WgmmaChoice(64, 128, 2, 2, 6, 1, 1, 16, tile_k=128),
+        m=1000,
+        n=1024,
+        k=1000,
+        layout="nt",
+        lda=1008,
+        ldb=1008,
+        dtype="e4m3",
+        epilogue="scale:row:fp32,quantize:e4m3",
+        arch="sm_90a",
+    ),
+    "wgmma_e4m3_fast_nt": _plan(
+        WgmmaChoice(128, 256, 2, 1, 4, 2, 1, 16, tile_k=128),
+        m=4096,
+        n=4096,
+        k=4096,
+        layout="nt",
+        dtype="e4m3",
+        accumulate="fast",
+        arch="sm_90a",
     ),
     # The same through wgmma: sums straight from registers, a cluster, uneven parts.
     "split_k_wgmma_nt": _plan(

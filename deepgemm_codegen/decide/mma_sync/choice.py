@@ -9,6 +9,7 @@ from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
 from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
 from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
+from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan import Decision, Grid, MmaSync, Program
 
@@ -75,6 +76,7 @@ class MmaSyncChoice:
             stages=self.stages,
             min_blocks=self.min_blocks,
             fragment_buffers=fragment_buffers(self.tile_k, FRAGMENT_BYTES // size),
+            promoted=promotes(spec, arch),
             a=a,
             b=b,
         )

@@ -96,8 +96,6 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     for dtype in (spec.dtype_a, spec.dtype_b):
         if not arch.mma_rate(dtype.name):
             return f"{arch.name} has no mma.sync for {dtype}"
-    if spec.dtype_a.mixes == "fp8":
-        return f"{spec.dtype_a} operands have no kernel yet"
     return ""
 
 

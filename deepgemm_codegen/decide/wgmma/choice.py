@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
 from deepgemm_codegen.decide.operands import output_vector
+from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
 from deepgemm_codegen.plan import Decision, Persistent, Program, Wgmma
-from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -30,6 +30,7 @@ class WgmmaChoice:
         cluster_m, cluster_n: blocks of a cluster along m and n.
         raster_group: cluster rows of a raster group.
         split_k: parts that k is cut into.
+        tile_k: elements of k in a slice: one 128-byte row.
     """
 
     tile_m: int
@@ -41,15 +42,16 @@ class WgmmaChoice:
     cluster_n: int
     raster_group: int
     split_k: int = 1
+    tile_k: int = 64
 
     @property
     def words(self) -> str:
         """The choice in a few words."""
-        tile_k = PANEL_BYTES // 2
         consumers = f"{self.consumers} consumer{'s' if self.consumers > 1 else ''}"
         if self.tiles_at_once > 1:
             consumers += " in turn"
-        words = f"{self.tile_m}x{self.tile_n}x{tile_k}, {consumers}, {self.stages} stages"
+        tile = f"{self.tile_m}x{self.tile_n}x{self.tile_k}"
+        words = f"{tile}, {consumers}, {self.stages} stages"
         if self.cluster_m * self.cluster_n > 1:
             words += f", clusters {self.cluster_m}x{self.cluster_n}"
         words += f", group {self.raster_group}"
@@ -57,12 +59,11 @@ class WgmmaChoice:
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
-        tile_k = PANEL_BYTES // spec.dtype_a.bytes
         extents = extents_of(
             spec,
             self.tile_m,
             self.tile_n,
-            tile_k,
+            self.tile_k,
             cluster_m=self.cluster_m,
             cluster_n=self.cluster_n,
             split_k=self.split_k,
@@ -74,7 +75,7 @@ class WgmmaChoice:
         body = Wgmma(
             tile_m=self.tile_m,
             tile_n=self.tile_n,
-            tile_k=tile_k,
+            tile_k=self.tile_k,
             consumers=self.consumers,
             tiles_at_once=self.tiles_at_once,
             stages=self.stages,
@@ -83,6 +84,7 @@ class WgmmaChoice:
             store=store,
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
+            promoted=promotes(spec, arch),
             a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
             b=place_tma_operand(spec, "b", right, n, k, self.cluster_m),
         )

@@ -53,10 +53,21 @@ def rows(tile_m: int, consumers: int, tiles_at_once: int) -> Miss | None:
     return (got, FRAGMENT_M if got < MAX_CONSUMER_ROWS else MAX_CONSUMER_ROWS)
 
 
-def accumulators(tile_m: int, tile_n: int, consumers: int, tiles_at_once: int) -> Miss | None:
-    """A thread's sums stay in registers, with what addresses and the epilogue need."""
-    got = tile_m * tile_n * tiles_at_once // (128 * consumers)
+def accumulators(
+    tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, sets: int
+) -> Miss | None:
+    """A thread's sums stay in registers, with what addresses and the epilogue need.
+
+    Sums that are promoted are there twice: those of a slice beside those of all.
+    """
+    got = tile_m * tile_n * tiles_at_once * sets // (128 * consumers)
     return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
+
+
+def columns(tile_n: int, *, integers: bool) -> Miss | None:
+    """An instruction on integers takes 8, 16, 24 and 32 columns, then multiples of 16."""
+    left = tile_n % 16 if integers and tile_n > 32 else 0
+    return (left, 0) if left else None
 
 
 def panels(tile: int, *, k_major: bool) -> Miss | None:
@@ -101,6 +112,7 @@ PHRASES: dict[str, str] = {
     "parts": "{got} parts of k for consumers that take tiles in turn; the limit is {limit}",
     "rows": "{got} rows a consumer; it takes 64 or 128",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
+    "columns": "{got} columns are left over; beyond 32 an integer tile is a multiple of 16",
     "panels": "{got} rows or columns are no whole panel of 64",
     "cluster": "{got} blocks a cluster; the limit is {limit}",
     "multicast": "{got} rows of a shared tile are no multiple of {limit}",
@@ -115,7 +127,7 @@ PHRASES: dict[str, str] = {
 
 def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]]:
     """(constraint, got, limit) of everything that is wrong with a choice, in order."""
-    problem = task.problem
+    problem, kind = task.problem, task.kind
     tile_m, tile_n = choice.tile_m, choice.tile_n
     consumers, at_once = choice.consumers, choice.tiles_at_once
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
@@ -126,7 +138,8 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
         ("turns", turns(consumers, at_once)),
         ("parts", parts(task.parts, at_once)),
         ("rows", rows(tile_m, consumers, at_once)),
-        ("accumulators", accumulators(tile_m, tile_n, consumers, at_once)),
+        ("accumulators", accumulators(tile_m, tile_n, consumers, at_once, kind.sets)),
+        ("columns", columns(tile_n, integers=kind.integers)),
         ("panels", panels(tile_m, k_major=problem.a_k_major)),
         ("panels", panels(tile_n, k_major=problem.b_k_major)),
         ("cluster", cluster(cluster_m, cluster_n)),

@@ -15,7 +15,7 @@ from deepgemm_codegen.decide.wgmma.refuse import refuse
 from deepgemm_codegen.decide.wgmma.rejections import rejections
 from deepgemm_codegen.decide.wgmma.search import WgmmaFound, search
 from deepgemm_codegen.decide.wgmma.task import Task, task_of
-from deepgemm_codegen.decide.wgmma.tile import TILE_K
+from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -86,16 +86,25 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     """What about the architecture or the problem keeps wgmma out."""
     if not arch.wgmma:
         return f"{arch.name} has no wgmma"
-    tile_k = spec.overrides.tile_k
-    if tile_k not in (None, TILE_K):
-        return f"tile_k = {tile_k} is given, and its slices are {TILE_K}"
-    if spec.dtype_a.bytes != 2:
-        return f"{spec.dtype_a} operands have no kernel yet"
+    tile_k, slices = spec.overrides.tile_k, PANEL_BYTES // spec.dtype_a.bytes
+    if tile_k not in (None, slices):
+        return f"tile_k = {tile_k} is given, and its slices are {slices}"
     if spec.batch > 1:
         return f"batch = {spec.batch}, and its tensor maps have two dimensions"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
-    return tma_obstacle(spec, "a") or tma_obstacle(spec, "b")
+    return _types_obstacle(spec, arch) or tma_obstacle(spec, "a") or tma_obstacle(spec, "b")
+
+
+def _types_obstacle(spec: GemmSpec, arch: Arch) -> str:
+    """What about the operands' types keeps it out."""
+    for dtype in (spec.dtype_a, spec.dtype_b):
+        if not arch.wgmma_rate(dtype.name):
+            return f"it multiplies no {dtype}"
+    if spec.dtype_a.bytes == 1 and spec.layout != "nt":
+        which, where = ("A", "m") if spec.layout[0] == "t" else ("B", "n")
+        return f"{which} has {where} contiguous; it reads 1-byte operands along k only: layout nt"
+    return ""
 
 
 def _best(setting: Setting, below: float = inf) -> _Answer | None:

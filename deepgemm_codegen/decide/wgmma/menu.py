@@ -16,7 +16,7 @@ from deepgemm_codegen.decide.menus import (
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.split_k import SPLIT_K
 from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
-from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_K, TILE_MS
+from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_MS
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
@@ -29,7 +29,7 @@ STAGES = tuple(range(2, 17))
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_M, MAX_TILE + 1, FRAGMENT_M),
     "tile_n": range(8, MAX_TILE + 1, 8),
-    "tile_k": range(TILE_K, TILE_K + 1),
+    "tile_k": range(64, 129, 64),  # a 128-byte row; the family's obstacle tells which
     "stages": range(STAGES[0], STAGES[-1] + 1),
     "raster_group": range(1, MAX_RASTER + 1),
     "consumers": range(1, CONSUMERS[-1] + 1),

@@ -109,6 +109,7 @@ def kernel_clocks(
         late = (latency + flow) / depth - flow
         if late > 0:
             flow += late * (steps - depth) / steps
+    work += tile.promotion
     slice_clocks = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
     if cluster > 1 and tile.tiles_at_once > 1:
         slice_clocks += CLUSTER_SLICE
@@ -156,7 +157,9 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     tile_m, tile_n = choice.tile_m, choice.tile_n
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
     cluster = cluster_m * cluster_n
-    tiles = tile_table(machine, problem.d_bytes)[tile_m, choice.consumers, choice.tiles_at_once]
+    tiles = tile_table(machine, task.kind, problem.d_bytes)[
+        tile_m, choice.consumers, choice.tiles_at_once
+    ]
     tile = next(t for t in tiles if t.tile_n == tile_n)
     traffic = operand_traffic(
         problem,

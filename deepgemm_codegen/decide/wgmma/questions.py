@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
-from deepgemm_codegen.decide.wgmma.tile import TILE_K
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.prediction import Prediction
@@ -26,13 +24,20 @@ def answers(
     spec: GemmSpec, task: Task, choice: WgmmaChoice, prediction: Prediction, family_reason: str
 ) -> tuple[Decision, ...]:
     """Every question with its answer and reason, in the order of the tree."""
+    tile_k = task.kind.tile_k
     questions = [
         ("family", "wgmma", family_reason),
-        ("mma shape", f"m64n{choice.tile_n}k16", "one instruction spans the tile; sums in fp32"),
+        ("mma shape", *_mma(task, choice)),
         ("tile", *_tile(task, choice, prediction)),
         ("warps", *_consumers(choice)),
-        ("copy of A", *_copy("A", choice.tile_m, choice.cluster_n, k_major=task.problem.a_k_major)),
-        ("copy of B", *_copy("B", choice.tile_n, choice.cluster_m, k_major=task.problem.b_k_major)),
+        (
+            "copy of A",
+            *_copy("A", choice.tile_m, tile_k, choice.cluster_n, k_major=task.problem.a_k_major),
+        ),
+        (
+            "copy of B",
+            *_copy("B", choice.tile_n, tile_k, choice.cluster_m, k_major=task.problem.b_k_major),
+        ),
         ("swizzle", "A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
         ("stages", *_stages(task, choice)),
         ("occupancy", *_OCCUPANCY),
@@ -46,10 +51,21 @@ def answers(
     )
 
 
+def _mma(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
+    kind = task.kind
+    reason = f"one instruction spans the tile; sums in {task.problem.sums}"
+    if kind.promoted:
+        reason += f"; it keeps 13 fraction bits, so every {kind.tile_k} of k are added apart"
+    return f"m64n{choice.tile_n}k{kind.tile_k // 4}", reason
+
+
 def _tile(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str, str]:
     tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
     reason = f"{tiles} on {task.machine.sms} SMs: {prediction.waves:.2f} waves"
-    return f"{choice.tile_m}x{choice.tile_n}x{TILE_K}", f"{reason}; bound by {prediction.bound}"
+    return (
+        f"{choice.tile_m}x{choice.tile_n}x{task.kind.tile_k}",
+        f"{reason}; bound by {prediction.bound}",
+    )
 
 
 def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
@@ -63,8 +79,8 @@ def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
     return f"{words}, 1 producer", reason
 
 
-def _copy(name: str, tile: int, sharers: int, *, k_major: bool) -> tuple[str, str]:
-    inner, outer = (TILE_K, tile) if k_major else (PANEL_BYTES // 2, TILE_K)
+def _copy(name: str, tile: int, tile_k: int, sharers: int, *, k_major: bool) -> tuple[str, str]:
+    inner, outer = (tile_k, tile) if k_major else (tile_k, tile_k)
     reason = f"{name} starts on 16 bytes and so do its rows; boxes of {outer // sharers}x{inner}"
     if sharers > 1:
         reason += ", each for the whole cluster"

@@ -86,6 +86,7 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
         cluster_n=cluster_n,
         raster_group=_raster(task, tile, cluster_m, cluster_n, menu)[1],
         split_k=task.parts,
+        tile_k=task.kind.tile_k,
     )
     return WgmmaFound(choice, least, costed)
 
@@ -96,7 +97,7 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
     m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once
     a_k_major, b_k_major = problem.a_k_major, problem.b_k_major
     launch = LAUNCH_US * machine.clock_mhz
-    table = tile_table(machine, problem.d_bytes)
+    table = tile_table(machine, task.kind, problem.d_bytes)
     counts_n = {
         tile_n: -(-n // tile_n)
         for tile_n in menu.tile_n

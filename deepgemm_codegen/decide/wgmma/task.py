@@ -8,7 +8,7 @@ from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import cut
 from deepgemm_codegen.decide.tma import store_of
-from deepgemm_codegen.decide.wgmma.tile import TILE_K, panel_bytes, slab_bytes, turn_bytes
+from deepgemm_codegen.decide.wgmma.tile import Kind, panel_bytes, slab_bytes, turn_bytes
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Task(NamedTuple):
 
     Attributes:
         problem: in the plan's roles.
+        kind: of operands and sums.
         machine: where.
         parts: parts that k is cut into, see `split_k`.
         slices: slices of k that a block sums, of the longest part.
@@ -39,6 +40,7 @@ class Task(NamedTuple):
     """
 
     problem: Problem
+    kind: Kind
     machine: Machine
     parts: int
     slices: int
@@ -65,11 +67,13 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, parts: int = 1) 
     """The task of a spec that no obstacle keeps from the family, its k cut into parts."""
     flop = 2 * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
+    kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted)
     return Task(
         problem=problem,
+        kind=kind,
         machine=machine,
         parts=parts,
-        slices=-(-problem.k // (TILE_K * parts)),
+        slices=-(-problem.k // (kind.tile_k * parts)),
         heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
         once=compulsory_bytes(problem) / machine.dram_rate,
         out=output_bytes(cut(problem, parts)) / machine.dram_rate,

@@ -17,13 +17,10 @@ from deepgemm_codegen.tma import PANEL_BYTES
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
 
-__all__ = ["CONSUMERS", "FRAGMENT_M", "TILE_K", "TILE_MS", "Tile", "slab_columns", "tile_table"]
+__all__ = ["CONSUMERS", "FRAGMENT_M", "TILE_MS", "Kind", "Tile", "slab_columns", "tile_table"]
 
 FRAGMENT_M = 64
 """Rows of one wgmma, shared by the four warps of a warpgroup."""
-
-TILE_K = 64
-"""Elements of k in a slice: one 128-byte row of 16-bit elements, the only slice there is."""
 
 TILE_MS = (64, 128, 256)
 """Rows of a tile that the tree tries; 192 would want three consumers, which no kernel has."""
@@ -33,9 +30,6 @@ CONSUMERS = (1, 2)
 
 TILES_AT_ONCE = (1, 2)
 """Cooperative consumers, or such that take tiles in turn (ping-pong)."""
-
-STEP_K, STEPS = 16, TILE_K // 16
-"""k of one wgmma, and how many of them make a slice."""
 
 SHARED_RATE = 128
 """Bytes a clock of a multiprocessor's shared memory: 32 banks of 4 bytes."""
@@ -58,6 +52,35 @@ FINISH_SUMS = 4 / 64
 """Those of partial sums from registers, an element: stores of 64 bytes a clock. An estimate."""
 
 
+PROMOTE, PROMOTE_WAIT = 1.0, 60
+"""Clocks of adding a slice's sums in fp32: one a sum and thread, and until they may be read.
+Estimates: the adds are issued at that rate, the wait is not measured yet."""
+
+
+class Kind(NamedTuple):
+    """What operands and sums a tile is for.
+
+    Attributes:
+        element_bytes: of A and B.
+        integers: whether sums are int32.
+        promoted: whether a slice's sums start at zero and are added in fp32.
+    """
+
+    element_bytes: int
+    integers: bool
+    promoted: bool
+
+    @property
+    def tile_k(self) -> int:
+        """Elements of k in a slice: one 128-byte row, the only slice there is."""
+        return PANEL_BYTES // self.element_bytes
+
+    @property
+    def sets(self) -> int:
+        """Sets of sums that a thread holds."""
+        return 2 if self.promoted else 1
+
+
 class Tile(NamedTuple):
     """A legal tile with all that needs no spec to know.
 
@@ -67,6 +90,7 @@ class Tile(NamedTuple):
         tiles_at_once: tiles in their hands.
         mma: tensor-core clocks of a slice, unheated.
         feed: shared-memory clocks of a slice: what wgmma reads and TMA writes.
+        promotion: clocks that a slice's math takes longer because its sums are added in fp32.
         stage_bytes: of a ring slot with its two barriers.
         tma_finish: clocks of the epilogue where D leaves by TMA.
         slab_finish: the same by slabs.
@@ -81,6 +105,7 @@ class Tile(NamedTuple):
     tiles_at_once: int
     mma: float
     feed: float
+    promotion: float
     tma_finish: float
     slab_finish: float
     sums_finish: float
@@ -111,12 +136,33 @@ def panel_bytes(rows: int, tile_n: int, consumers: int, d_bytes: int) -> int:
     return consumers * slots * rows * columns * d_bytes
 
 
+def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int) -> float:
+    """Clocks that adding in fp32 makes a slice longer; two consumers of a tile hide each other's.
+
+    Args:
+        mma: clocks of the slice's math.
+        columns: that a consumer sums in its 64-row fragments together.
+        consumers: of the block.
+        tiles_at_once: tiles in their hands.
+    """
+    adding = PROMOTE * columns / 2 + PROMOTE_WAIT
+    if consumers == 1 or tiles_at_once > 1:
+        return adding
+    return max(mma / 2 + adding - mma, 0.0)
+
+
 def _tile(
-    machine: Machine, d_bytes: int, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int
+    machine: Machine,
+    kind: Kind,
+    d_bytes: int,
+    tile_m: int,
+    tile_n: int,
+    consumers: int,
+    tiles_at_once: int,
 ) -> Tile:
-    """Numbers of one tile; operands have two bytes an element."""
+    """Numbers of one tile."""
     fragments = tile_m // FRAGMENT_M
-    mma = 2 * tile_m * tile_n * TILE_K / machine.wgmma_rate
+    mma = 2 * tile_m * tile_n * kind.tile_k / machine.wgmma_rate
     mine = fragments * tiles_at_once // consumers
     if mine > 1:
         mma *= TWO_FRAGMENTS
@@ -124,8 +170,11 @@ def _tile(
     panels = tile_n // columns if columns else 0
     parts = mine * tile_n // slab_columns(tile_n)
     turns = turn_bytes(consumers, tiles_at_once)
-    reads = fragments * STEPS * (FRAGMENT_M + tile_n) * STEP_K * 2
+    reads = fragments * (FRAGMENT_M + tile_n) * PANEL_BYTES
     written = (tile_m + tile_n) * PANEL_BYTES
+    promotion = 0.0
+    if kind.promoted:
+        promotion = _promotion(mma, mine * tile_n, consumers, tiles_at_once)
     return Tile(
         tile_m=tile_m,
         tile_n=tile_n,
@@ -133,6 +182,7 @@ def _tile(
         tiles_at_once=tiles_at_once,
         mma=mma,
         feed=FEED * (reads + written) / SHARED_RATE,
+        promotion=promotion,
         tma_finish=FINISH + FINISH_TMA * tile_m * tile_n + PANEL * panels,
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
         sums_finish=FINISH + FINISH_SUMS * tile_m * tile_n,
@@ -144,10 +194,12 @@ def _tile(
 
 
 @cache
-def tile_table(machine: Machine, d_bytes: int) -> dict[tuple[int, int, int], list[Tile]]:
+def tile_table(
+    machine: Machine, kind: Kind, d_bytes: int
+) -> dict[tuple[int, int, int], list[Tile]]:
     """All legal tiles by rows, consumers and tiles at once, columns rising.
 
-    Made once a machine and size of D's elements.
+    Made once a machine, kind of operands and size of D's elements.
     """
     table: dict[tuple[int, int, int], list[Tile]] = {}
     for tile_m, consumers, at_once in product(TILE_MS, CONSUMERS, TILES_AT_ONCE):
@@ -155,8 +207,9 @@ def tile_table(machine: Machine, d_bytes: int) -> dict[tuple[int, int, int], lis
         if constraints.turns(*split) or constraints.rows(tile_m, *split):
             continue
         table[tile_m, *split] = [
-            _tile(machine, d_bytes, tile_m, tile_n, *split)
+            _tile(machine, kind, d_bytes, tile_m, tile_n, *split)
             for tile_n in TILE_NS
-            if not constraints.accumulators(tile_m, tile_n, *split)
+            if not constraints.accumulators(tile_m, tile_n, *split, kind.sets)
+            and not constraints.columns(tile_n, integers=kind.integers)
         ]
     return table
