@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -173,10 +174,17 @@ def test_the_report(cli: Cli) -> None:
 # -- pytest --deepgemm --
 
 
+NAMED: tuple[str, ...] = (
+    ()
+    if any(point.name == "deepgemm" for point in entry_points(group="pytest11"))
+    else ("-p", "deepgemm_codegen.pytest_plugin")
+)
+"""Names the plugin where the package is not installed, so that pytest does not find it itself."""
+
+
 def run_pytest(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "deepgemm_codegen.pytest_plugin",
-         "-p", "no:cacheprovider", *words],
+        [sys.executable, "-m", "pytest", *NAMED, "-p", "no:cacheprovider", *words],
         capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip

@@ -20,11 +20,11 @@ def compile_ptx(source: str, arch: int, *options: str) -> str:
     flags = [f"--gpu-architecture=compute_{arch}", "-lineinfo", "-fmad=false", *options]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), [f.encode() for f in flags])
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
+    log = bytes(size + 1)  # never the one cached byte: NVRTC writes into it
     nvrtc.nvrtcGetProgramLog(program, log)
     assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    text = b" " * size
+    text = bytes(size + 1)
     nvrtc.nvrtcGetPTX(program, text)
     decoded: str = text.rstrip(b"\0").decode()
     return decoded
