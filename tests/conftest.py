@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a change is judged by what it changes; .ci/full searches
+# with `--hypothesis-profile searching`.
+settings.register_profile("searching", settings.get_profile("default"))
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -158,15 +158,20 @@ def _number(name: str, text: str) -> str:
     """A finite number as the shortest decimal that gives the same fp32."""
     if _NUMBER.fullmatch(text) is None:
         raise InputError(f"{name} = {text}: not a finite decimal number")
+    value = _as_fp32(text)
+    if value is None:
+        raise InputError(f"{name} = {text}: beyond fp32, whose largest is 3.4028235e38")
+    forms = (f"{value:.{digits}g}" for digits in range(1, 9))
+    return next((short for short in forms if _as_fp32(short) == value), f"{value:.9g}")
+
+
+def _as_fp32(text: str) -> float | None:
+    """What fp32 makes of a decimal; None beyond its range, where rounding up may lead too."""
     try:
         value: float = struct.unpack("<f", struct.pack("<f", float(text)))[0]
     except OverflowError:
-        raise InputError(f"{name} = {text}: beyond fp32, whose largest is 3.4028235e38") from None
-    for digits in range(1, 9):
-        short = f"{value:.{digits}g}"
-        if struct.pack("<f", float(short)) == struct.pack("<f", value):
-            return short
-    return f"{value:.9g}"
+        return None
+    return value
 
 
 def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> EpilogueStep:

@@ -211,7 +211,7 @@ _FORMS: dict[Version, str] = {
         <wgmma>16.f32.bf16.bf16
         <wgmma>8.f32.tf32.tf32
         <wgmma>32.(f16|f32)<fp8><fp8>
-        <wgmma>32(.satfinite)?.s32.[us]8.[us]8
+        <wgmma>32(.satfinite)?.s32.(s8.s8|u8.u8)
         setmaxnreg.(inc|dec).sync.aligned.u32
         <bulk>.shared::cluster.global<landed>(.multicast::cluster)?<hint>
         <bulk>.shared::cluster.shared::cta<landed>
@@ -252,6 +252,7 @@ _FORMS: dict[Version, str] = {
     """,
     (8, 4): """
         <mma>.m16n8k32.row.col.f32<fp8><fp8>.f32
+        <wgmma>32(.satfinite)?.s32.(s8.u8|u8.s8)
     """,
     (8, 6): """
         <bulk>.shared::cta.global<landed><hint>

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from io import BytesIO, TextIOWrapper
 from unittest import mock
@@ -43,7 +42,7 @@ def outcome(words: list[str]) -> tuple[int, str, str]:
     return code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()
 
 
-@settings(max_examples=150, deadline=None, derandomize=bool(os.environ.get("CI")))
+@settings(max_examples=150, deadline=None)
 @given(command_lines())
 def test_specs(words: list[str]) -> None:
     code, out, err = outcome(words)
@@ -54,7 +53,7 @@ def test_specs(words: list[str]) -> None:
         assert "Traceback" not in err
 
 
-@settings(max_examples=100, deadline=None, derandomize=bool(os.environ.get("CI")))
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(["explain", "generate", "schema", "cache", "-q", "-v"]),
                           st.sampled_from(["--json", "-o", "--m", "--check", "info", "--help"]),
                           st.text(max_size=8)), max_size=5))  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.dtypes import BF16, FP16, FP32, INT8
@@ -221,6 +221,10 @@ def test_the_text_form_round_trips(steps: list[str]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+@example(3.4025001647762064e38)  # its shorter decimals lie beyond fp32
+@example(-3.4028234663852886e38)
+@example(-0.0)
+@example(1.401298464324817e-45)
 def test_any_fp32_survives_as_a_constant(value: float) -> None:
     step = one(f"clamp:lo={value!r}")
     assert float(step.settings[0][1]) == pytest.approx(value, rel=2**-24, abs=2**-150)
