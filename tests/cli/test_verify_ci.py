@@ -293,6 +293,9 @@ def test_the_action_passes_its_inputs(act: Callable[..., tuple[int, list[str], s
         for name, value in step["env"].items()
     }
     assert {*inputs.values(), "python", "extra"} == set(action["inputs"])
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    (used,) = [step for step in workflow["jobs"]["kernels"]["steps"] if step.get("uses") == "./"]
+    assert set(used["with"]) <= set(action["inputs"])
     values = {name: action["inputs"][given]["default"] for name, given in inputs.items()}
     values["paths"] = "a.yaml\nmy folder\n; rm -rf $HOME\n"
     values["budget"] = "5m"
