@@ -16,6 +16,7 @@ __all__ = [
     "CeilDiv",
     "Expression",
     "FloorDiv",
+    "Maximum",
     "Minimum",
     "Number",
     "Product",
@@ -132,7 +133,22 @@ class Minimum:
         return f"min({self.left}, {self.right})"
 
 
-Expression = Number | Variable | CeilDiv | FloorDiv | Product | Sum | Minimum
+@dataclass(frozen=True, slots=True)
+class Maximum:
+    """An expression, or a constant where that is larger."""
+
+    value: Expression
+    least: int
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """max(value, least)."""
+        return max(self.value.evaluate(values), self.least)
+
+    def __str__(self) -> str:
+        return f"max({self.value}, {self.least})"
+
+
+Expression = Number | Variable | CeilDiv | FloorDiv | Product | Sum | Minimum | Maximum
 
 
 def _factor(expression: Expression) -> str:
@@ -177,8 +193,8 @@ def rounded_up(value: Expression, unit: int) -> Expression:
 def in_c(expression: Expression) -> str:
     """The expression in C, in 64-bit arithmetic.
 
-    ``ceildiv`` and ``i64`` are defined by the launcher, ``min`` by the compiler; a FloorDiv's
-    value is never negative.
+    ``ceildiv`` and ``i64`` are defined by the launcher, ``min`` and ``max`` by the compiler; a
+    FloorDiv's value is never negative.
     """
     text = str(expression)
     if isinstance(expression, Variable):
@@ -192,8 +208,16 @@ def in_c(expression: Expression) -> str:
     elif isinstance(expression, Sum):
         text = f"{in_c(expression.left)} + {in_c(expression.right)}"
     elif isinstance(expression, Minimum):
-        text = f"min({in_c(expression.left)}, {in_c(expression.right)})"
+        text = f"min({_wide_in_c(expression.left)}, {_wide_in_c(expression.right)})"
+    elif isinstance(expression, Maximum):
+        text = f"max({_wide_in_c(expression.value)}, {_wide_in_c(Number(expression.least))})"
     return text
+
+
+def _wide_in_c(expression: Expression) -> str:
+    """The same where the compiler wants 64 bits of a constant too."""
+    text = in_c(expression)
+    return f"i64{{ {text} }}" if isinstance(expression, Number) else text
 
 
 def _factor_in_c(expression: Expression) -> str:

@@ -15,6 +15,7 @@ from deepgemm_codegen.epilogue_text import matrices_of
 from deepgemm_codegen.expressions import in_c
 from deepgemm_codegen.naming import spec_digest
 from deepgemm_codegen.precision import integer_sums
+from deepgemm_codegen.repack import Repack
 from deepgemm_codegen.tma import TMA_ALIGNMENT
 from deepgemm_codegen.workspace import ALIGNMENT
 
@@ -91,6 +92,9 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     for plan in program.kernels:
         body, output = plan.body, plan.output
+        if isinstance(body, Repack):
+            found |= {m.source: m.dtype.bytes for m in body.matrices if m.dtype.bytes > 1}
+            continue
         if not isinstance(body, (Reduce, Wgmma)):
             found |= {o.source: o.vector_bytes for o in body.operands}
         if output.c_dtype is not None:
@@ -101,7 +105,8 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
         found |= {tensor_map.pointer: TMA_ALIGNMENT for tensor_map in plan.tensor_maps}
     if program.workspace.regions:
         found["workspace"] = ALIGNMENT
-    return tuple(sorted(found.items()))
+    regions = {region.name for region in program.workspace.regions}
+    return tuple(sorted((name, n) for name, n in found.items() if name not in regions))
 
 
 def _refusals(program: Program) -> tuple[str, ...]:
@@ -148,6 +153,7 @@ def file_text_of(program: Program) -> FileText:
         ("LDC", spec.ldc),
         ("LDD", spec.ldd),
         *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in matrices_of(last)),
+        *_pitches(program),
     )
     dynamic = tuple(e for e in extents if e.dynamic)
     return FileText(
@@ -172,6 +178,14 @@ def file_text_of(program: Program) -> FileText:
         workspace_signature=", ".join(f"i64 {extent.symbol}" for extent in dynamic),
         workspace_arguments=", ".join(extent.symbol for extent in dynamic),
     )
+
+
+def _pitches(program: Program) -> tuple[tuple[str, int], ...]:
+    """(constant, elements from row to row) of every copy in the workspace."""
+    first = program.kernels[0].body
+    if not isinstance(first, Repack):
+        return ()
+    return tuple((matrix.pitch_symbol, matrix.pitch) for matrix in first.matrices)
 
 
 def _start(region: Region) -> str:

@@ -19,8 +19,8 @@ class Overrides:
     """Choices the user makes in the tree's place; None leaves a choice to the tree.
 
     An override filters the candidates before anything else is decided, so that ``stages=8``
-    moves the tile to one that fits eight stages. The field names are the plan's own; `family`
-    and `tensor_cores` are words, the others are numbers.
+    moves the tile to one that fits eight stages. The field names are the plan's own; `family`,
+    `tensor_cores` and `repack` are words, the others are numbers.
     """
 
     family: str | None = None
@@ -40,6 +40,7 @@ class Overrides:
     cluster_n: int | None = None
     split_k: int | None = None
     split_k_from: int | None = None
+    repack: str | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, str | int]) -> Overrides:
@@ -83,12 +84,14 @@ OVERRIDES: dict[str, str] = {
     "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
     "split_k": "parts of k that blocks sum apart; a second kernel adds them",
     "split_k_from": "the k from which the tree may cut k into parts; 0: never",
+    "repack": "on: first copy A and B, where their rows start off 16 bytes; off: never",
 }
 """Help text of every override, in the order flags and docs show them."""
 
 OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {
     "family": ("mma_sync", "wgmma", "bandwidth", "simt"),
     "tensor_cores": ("on", "off"),
+    "repack": ("on", "off"),
 }
 """The words that an override takes, where it takes no number."""
 

@@ -2,9 +2,9 @@
 
 A `Program` is an ordered tuple of `KernelPlan`s and the workspace through which they pass on what
 they computed. A `KernelPlan` has a common head, exactly one body (how a tile is computed:
-`MmaSync`, `Wgmma`, `Bandwidth` or `Simt`, or, of partial sums, `Reduce`) and exactly one schedule
-(which block computes which tile: `Grid` or `Persistent`). Everything a template prints is a field
-or a property here.
+`MmaSync`, `Wgmma`, `Bandwidth` or `Simt`; of partial sums, `Reduce`; of copies, `Repack`) and
+exactly one schedule (which block computes which tile: `Grid` or `Persistent`). Everything a
+template prints is a field or a property here.
 
 Roles after canonicalisation: a spec with a transposed D is planned as D^T = B^T * A^T, so a plan's
 D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA``, the argument
@@ -28,12 +28,14 @@ from deepgemm_codegen.expressions import (
     times,
 )
 from deepgemm_codegen.precision import integer_sums
+from deepgemm_codegen.repack import PACKED, Repack
 from deepgemm_codegen.signature import (
     Parameter,
     kernel_parameters,
     parameters,
     partial_parameters,
     reduce_parameters,
+    repack_parameters,
 )
 from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.tma import TensorMap
@@ -54,6 +56,7 @@ __all__ = [
     "Persistent",
     "Program",
     "Reduce",
+    "Repack",
     "Simt",
     "Wgmma",
     "as_program",
@@ -148,7 +151,7 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce
+    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...] = ()
     dependent: bool = False
@@ -164,14 +167,18 @@ class KernelPlan:
         """The kernel's arguments, in order; the caller's, where nothing else stands for one."""
         if isinstance(self.body, Reduce):
             return reduce_parameters(self.spec, PARTIALS)
+        if isinstance(self.body, Repack):
+            return repack_parameters(self.spec, self.body.matrices)
+        read = {operand.source for operand in self.body.operands}
+        packed = {name: region for name, region in PACKED.items() if region in read}
         if self.output.partial:
-            return partial_parameters(self.spec, self.tensor_maps, PARTIALS)
-        return kernel_parameters(self.spec, self.tensor_maps)
+            return partial_parameters(self.spec, self.tensor_maps, packed, PARTIALS)
+        return kernel_parameters(self.spec, self.tensor_maps, packed)
 
     @property
     def multiplies(self) -> bool:
-        """Whether the kernel reads A and B."""
-        return not isinstance(self.body, Reduce)
+        """Whether the kernel computes A * B."""
+        return not isinstance(self.body, (Reduce, Repack))
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -237,6 +244,8 @@ class KernelPlan:
     @property
     def blocks(self) -> Expression:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
+        if isinstance(self.body, Repack):
+            return self.body.blocks
         if isinstance(self.body, (Bandwidth, Reduce, Simt)):
             return self.tiles
         if isinstance(self.body, MmaSync):
@@ -251,7 +260,7 @@ class KernelPlan:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Kernels in launch order, on one stream; one GEMM may take several (product, reduce).
+    """Kernels in launch order, on one stream: repack, product, reduce, of which only one is a must.
 
     Attributes:
         name: stem of the file and of the launcher.

@@ -25,6 +25,7 @@ from deepgemm_codegen.epilogue_text import (
 )
 from deepgemm_codegen.expressions import Number, in_c
 from deepgemm_codegen.plan import Persistent
+from deepgemm_codegen.repack import VECTOR_BYTES, Repack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,10 +131,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     The width is for templates that print one function a width; others ignore it.
     """
     body = plan.body
-    if isinstance(body, Reduce):
-        adding = ("wrapping_add",) if plan.spec.dtype_acc.integer else ()
-        needed = (*adding, "load_sums", *output_primitives(plan, ""), *_launch_primitives(plan))
-        return tuple((name, 0) for name in dict.fromkeys(needed))
+    if isinstance(body, (Reduce, Repack)):
+        return tuple(dict.fromkeys((*_side_primitives(plan), *_launch_primitives(plan))))
     leaving: str
     if isinstance(body, Wgmma):
         names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
@@ -165,14 +164,22 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
         names.append((_mma(plan), 0))
         leaving = "slab"
     names.extend((name, 0) for name in output_primitives(plan, leaving))
-    names.extend((name, 0) for name in _launch_primitives(plan))
+    names.extend(_launch_primitives(plan))
     return tuple(dict.fromkeys(names))
 
 
-def _launch_primitives(plan: KernelPlan) -> list[str]:
+def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
+    """Those of a kernel that multiplies nothing."""
+    if isinstance(plan.body, Repack):
+        return [("load_words", VECTOR_BYTES), ("shift_words", 0)]
+    adding = ("wrapping_add",) if plan.spec.dtype_acc.integer else ()
+    return [(name, 0) for name in (*adding, "load_sums", *output_primitives(plan, ""))]
+
+
+def _launch_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
     """The wrappers by which a kernel overlaps with its neighbours in the stream."""
     wanted = {"launch_dependents": plan.followed, "wait_for_kernel_before": plan.dependent}
-    return [name for name, needed in wanted.items() if needed]
+    return [(name, 0) for name, needed in wanted.items() if needed]
 
 
 def _sums(plan: KernelPlan) -> SumText:
@@ -244,6 +251,8 @@ def _wgmma_operands(plan: KernelPlan, mode: str = "+") -> tuple[str, ...]:
 def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     output = plan.output
     strides = []
+    if isinstance(plan.body, Repack):
+        return ()
     if not isinstance(plan.body, (Wgmma, Reduce)):
         strides = [
             (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands

@@ -52,7 +52,7 @@ def manifest_schema() -> dict[str, Any]:
     tensor_map = _object(
         {
             "name": _TEXT,
-            "pointer": _said("the caller's argument", _TEXT),
+            "pointer": _said("the caller's argument, or a region", _TEXT),
             "dtype": _TEXT,
             "inner": _said("elements of a row, an expression", _TEXT),
             "outer": _said("rows, an expression", _TEXT),

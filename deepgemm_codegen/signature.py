@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import StepOperand
+    from deepgemm_codegen.repack import Packed
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tma import TensorMap
 
@@ -17,6 +20,7 @@ __all__ = [
     "parameters",
     "partial_parameters",
     "reduce_parameters",
+    "repack_parameters",
 ]
 
 _SCALARS = {"alpha": "float", "beta": "float", "scalar": "float", "dim": "int", "stride": "i64"}
@@ -107,28 +111,38 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def kernel_parameters(spec: GemmSpec, tensor_maps: tuple[TensorMap, ...]) -> tuple[Parameter, ...]:
+def kernel_parameters(
+    spec: GemmSpec, tensor_maps: tuple[TensorMap, ...], packed: Mapping[str, str]
+) -> tuple[Parameter, ...]:
     """The arguments of a kernel that computes D from A and B.
 
-    Tensor maps stand for the pointers that only TMA follows.
+    Args:
+        spec: what is computed.
+        tensor_maps: stand for the pointers that only TMA follows.
+        packed: regions that hold copies of operands, by operand, and stand for them.
     """
     mapped = {tensor_map.pointer: tensor_map.name for tensor_map in tensor_maps}
-    strides = {f"ld{letter}" for letter in mapped}
-    return tuple(
-        Parameter(mapped[p.name], "map") if p.name in mapped else p
-        for p in parameters(spec)
-        if p.name not in strides
-    )
+    strides = {f"ld{name}" for name in (*mapped, *packed)}
+    found = []
+    for parameter in parameters(spec):
+        pointer = packed.get(parameter.name, parameter.name)
+        if pointer in mapped:
+            found.append(Parameter(mapped[pointer], "map"))
+        elif parameter.name in packed:
+            found.append(Parameter(pointer, "region", parameter.dtype))
+        elif parameter.name not in strides:
+            found.append(parameter)
+    return tuple(found)
 
 
 def partial_parameters(
-    spec: GemmSpec, tensor_maps: tuple[TensorMap, ...], partials: str
+    spec: GemmSpec, tensor_maps: tuple[TensorMap, ...], packed: Mapping[str, str], partials: str
 ) -> tuple[Parameter, ...]:
     """The arguments of a kernel that sums parts of k into the region ``partials``."""
-    kept = {"a", "b", "alpha", "dim", "map"}
+    kept = {"a", "b", "alpha", "dim", "map", "region"}
     found = [
         p
-        for p in kernel_parameters(spec, tensor_maps)
+        for p in kernel_parameters(spec, tensor_maps, packed)
         if p.role in kept or p.name in ("lda", "ldb")
     ]
     found.insert(2, Parameter(partials, "region", spec.dtype_acc, written=True))
@@ -140,3 +154,15 @@ def reduce_parameters(spec: GemmSpec, partials: str) -> tuple[Parameter, ...]:
     unused = ("a", "b", "k", "lda", "ldb")
     found = (p for p in parameters(spec) if p.name not in unused)
     return (Parameter(partials, "region", spec.dtype_acc), *found)
+
+
+def repack_parameters(spec: GemmSpec, matrices: Sequence[Packed]) -> tuple[Parameter, ...]:
+    """The arguments of a kernel that copies operands into regions of the workspace."""
+    found = []
+    for matrix in matrices:
+        found.append(Parameter(matrix.name, "region", matrix.dtype, written=True))
+        found.append(Parameter(matrix.source, matrix.source, matrix.dtype))
+    extents = [extent for matrix in matrices for extent in (matrix.rows, matrix.columns)]
+    needed = {"alpha", *(extent.symbol for extent in extents if extent.dynamic)}
+    needed |= {f"ld{matrix.source}" for matrix in matrices if matrix.leading is None}
+    return (*found, *(p for p in parameters(spec) if p.name in needed))

@@ -103,7 +103,8 @@ class MatrixOperand:
 
     Attributes:
         name: ``a`` or ``b``, its role in the plan; `source` is the caller's letter.
-        source: ``a`` or ``b``, the caller's operand that plays the role.
+        source: ``a`` or ``b``, the caller's operand that plays the role, or the region of the
+            workspace that holds its copy.
         dtype: element type.
         major: ``k`` when k is contiguous in memory, ``mn`` when m or n is.
         leading: leading dimension in elements; None when it is the dynamic argument
@@ -113,7 +114,7 @@ class MatrixOperand:
     """
 
     name: Literal["a", "b"]
-    source: Literal["a", "b"]
+    source: str
     dtype: DType
     major: Literal["k", "mn"]
     leading: int | None

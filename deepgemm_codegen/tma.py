@@ -33,7 +33,7 @@ class TensorMap:
 
     Attributes:
         name: the kernel's argument.
-        pointer: the caller's pointer that it describes.
+        pointer: the caller's pointer, or the region of the workspace, that it describes.
         dtype: element type.
         inner, outer: extents in elements, contiguous first, over the dynamic dimensions' names.
         stride: elements from row to row.

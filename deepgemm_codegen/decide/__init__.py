@@ -24,6 +24,7 @@ from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.refuse import check_types, refuse
+from deepgemm_codegen.decide.repack import RepackChoice
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import Program
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["BandwidthChoice", "MmaSyncChoice", "SimtChoice", "WgmmaChoice", "decide"]
+__all__ = [
+    "BandwidthChoice",
+    "MmaSyncChoice",
+    "RepackChoice",
+    "SimtChoice",
+    "WgmmaChoice",
+    "decide",
+]
 
 
 def decide(spec: GemmSpec, arch: Arch) -> Program:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR, partial_leading, partials, reduce_body
+from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.plan import (
     Bandwidth,
@@ -17,16 +18,21 @@ from deepgemm_codegen.plan import (
     MmaSync,
     Persistent,
     Program,
+    Repack,
     Simt,
     Wgmma,
 )
+from deepgemm_codegen.repack import PACKED, Packed
 from deepgemm_codegen.tiles import Extent, Output
+from deepgemm_codegen.workspace import workspace_of
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["DEPENDENT_FROM", "extents_of", "program_of", "sources"]
+__all__ = ["DEPENDENT_FROM", "extents_of", "program_of", "sources", "with_copies"]
 
 DEPENDENT_FROM = 90
 """First architecture with programmatic dependent launch (CUDA programming guide)."""
@@ -156,3 +162,66 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
     )
     workspace = partials(whole.spec, whole.m, whole.n, parts)
     return Program(whole.name, (product, reduction), workspace)
+
+
+def with_copies(
+    program: Program, spec: GemmSpec, arch: Arch, copied: Container[str], row_threads: int
+) -> Program:
+    """A program that first copies operands into the workspace, and goes on with the copies.
+
+    Args:
+        program: what was planned for operands that lie as their copies will.
+        spec: what was asked for.
+        arch: where.
+        copied: the caller's operands that are copied.
+        row_threads: see `Repack`.
+    """
+    early = arch.number >= DEPENDENT_FROM
+    name = kernel_name(spec)
+    product = program.product
+    body = product.body
+    if not isinstance(body, (MmaSync, Wgmma)):
+        raise InternalError(f"{type(body).__name__} reads no copies")
+    sides = {"a": body.a, "b": body.b}
+    matrices = [
+        Packed(
+            source="a" if operand.source == "a" else "b",
+            dtype=operand.dtype,
+            rows=operand.rows,
+            columns=operand.columns,
+            batch=spec.batch,
+            leading=getattr(spec, f"ld{operand.source}") or None,
+            pitch=operand.leading or 0,
+        )
+        for operand in sorted(sides.values(), key=lambda operand: operand.source)
+        if operand.source in copied
+    ]
+    renamed: dict[str, Any] = {
+        side: replace(operand, source=PACKED[operand.source])
+        for side, operand in sides.items()
+        if operand.source in copied
+    }
+    first = replace(
+        product,
+        name=f"{name}_repack",
+        spec=spec,
+        epilogue=(),
+        body=Repack(tuple(matrices), row_threads),
+        schedule=Grid(raster_group=1),
+        decisions=(),
+        dependent=spec.launch == "dependent",
+        followed=early,
+    )
+    others = [
+        replace(
+            kernel,
+            name=f"{name}_{kernel.body.role}",
+            spec=spec,
+            body=replace(body, **renamed) if kernel is product else kernel.body,
+            dependent=early,
+        )
+        for kernel in program.kernels
+    ]
+    regions = [(matrix.name, matrix.dtype, matrix.elements) for matrix in matrices]
+    regions += [(r.name, r.dtype, r.elements) for r in program.workspace.regions]
+    return Program(name, (first, *others), workspace_of(regions))

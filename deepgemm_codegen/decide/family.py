@@ -112,6 +112,7 @@ class Family:
         best: its cheapest candidate under the spec's overrides, or None.
         refuse: the error for a spec that it could serve, were it not for overrides or limits.
         tensor_cores: whether its kernels multiply on them.
+        copies: whether it may read copies of the operands, see `repack`.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Family:
     best: Search
     refuse: Callable[[Setting], InputError]
     tensor_cores: bool = True
+    copies: bool = False
 
 
 def best_other(

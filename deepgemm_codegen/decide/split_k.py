@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PARTIAL_VECTOR",
     "SPLIT_K",
+    "WORTH",
     "cheapest_cut",
     "cut",
     "partial_leading",
@@ -59,7 +60,7 @@ LEAST_PART = 128
 """Elements of k that a part has at least."""
 
 WORTH = 0.97
-"""A cut has to be so much faster, as predicted: it takes memory of the caller's."""
+"""A program with a workspace has to be so much faster, as predicted: the caller gives memory."""
 
 SUM_BYTES = 4
 """Of a partial sum, fp32 or int32."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.harness.problem import Region
 from deepgemm_codegen.plan import Persistent, Wgmma
+from deepgemm_codegen.repack import Repack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,6 +109,8 @@ def blocks_for(
     """
     if tiles is None:
         return None
+    if isinstance(kernel.body, Repack):
+        return _copying_blocks(problem, kernel.body, tiles)
     if kernel.multiplies:
         each, parts = problem.grid // problem.spec.batch, kernel.k.split
         return tuple(
@@ -125,8 +128,8 @@ def blocks_for(
             rows, columns = columns, rows
         found.update(
             kernel.schedule.block_of(region.batch, row, column, *along)
-            for row in range(rows[0] // kernel.m.tile, -(-rows[1] // kernel.m.tile))
-            for column in range(columns[0] // kernel.n.tile, -(-columns[1] // kernel.n.tile))
+            for row in _covering(*rows, kernel.m.tile)
+            for column in _covering(*columns, kernel.n.tile)
         )
     return tuple(sorted(found))
 
@@ -173,6 +176,35 @@ def _whole_teams(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
     firsts = {team_of(problem, tile) * cluster for tile in tiles}
     ranks = (rank for first in firsts for rank in range(first, first + cluster))
     return tuple(sorted(t for rank in ranks for t in range(rank, problem.grid, apart)))
+
+
+def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> tuple[int, ...]:
+    """The blocks of a `Repack` that copy what the product reads for some tiles, all of k."""
+    found: set[int] = set()
+    first = 0
+    for matrix in body.matrices:
+        along, across = (each.evaluate(problem.sizes) for each in body.tiles_of(matrix))
+        height = matrix.rows.expression.evaluate(problem.sizes)
+        for region in regions_of(problem, tiles):
+            spans = {
+                "M": (region.row, region.row_end),
+                "N": (region.column, region.column_end),
+                "K": (0, problem.k),
+            }
+            rows, columns = spans[matrix.rows.name], spans[matrix.columns.name]
+            above = region.batch * height
+            found.update(
+                first + row * across + column
+                for row in _covering(above + rows[0], above + rows[1], body.tile_rows)
+                for column in _covering(*columns, body.tile_columns)
+            )
+        first += along * across
+    return tuple(sorted(found))
+
+
+def _covering(start: int, end: int, step: int) -> range:
+    """The tiles of `step` elements that hold some of ``[start, end)``."""
+    return range(start // step, -(-end // step)) if start < end else range(0)
 
 
 def written_by(problem: Problem, tiles: tuple[int, ...]) -> tuple[Region, ...]:

@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.decide.repack import as_copied
 from deepgemm_codegen.dtypes import parse_dtype
-from deepgemm_codegen.plan import MmaSync, Wgmma
+from deepgemm_codegen.plan import MmaSync, Repack, Wgmma
 from deepgemm_codegen.spec import GemmSpec
 
 if TYPE_CHECKING:
     import random
 
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 SIZES = (1, 2, 7, 8, 15, 16, 17, 40, 48, 63, 64, 77, 80, 100, 128, 255, 320, 384, 640, 768, 1000,
          1023, 1024, 2112, 2560, 4096, 4097, 7168, 8192, 14336, 28672, 50257)  # fmt: skip
@@ -84,3 +85,11 @@ def mma_body(plan: KernelPlan) -> MmaSync:
     """The body of a plan of the mma.sync family."""
     assert isinstance(plan.body, MmaSync)
     return plan.body
+
+
+def multiplied(program: Program) -> GemmSpec:
+    """The spec that a program's product was planned for: with the copies in the operands' place."""
+    first = program.kernels[0].body
+    if not isinstance(first, Repack):
+        return program.spec
+    return as_copied(program.spec, tuple(matrix.source for matrix in first.matrices))

@@ -25,7 +25,7 @@ def test_it_explains_the_plan_that_is_generated() -> None:
         spec = random_spec(rng)
         arch = load_arch(spec.arch)
         explained = explain(spec, arch).decisions
-        planned = decide(spec, arch).kernels[0].decisions
+        planned = decide(spec, arch).decisions
         assert [(d.id, d.question, d.choice, d.reason) for d in explained] == [
             (d.id, d.question, d.choice, d.reason) for d in planned
         ]

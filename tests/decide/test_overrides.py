@@ -107,7 +107,7 @@ REFUSALS = {
         "min_blocks = 32: 32 resident blocks; sm_89 holds 24 an SM;"
         " the nearest legal min_blocks is 24"
     ),
-    "align_a=2 tile_m=16 tile_n=8 warps_m=1 warps_n=1": (
+    "align_a=2 tile_m=16 tile_n=8 warps_m=1 warps_n=1 repack=off": (
         "warps_n = 1 with tile_m = 16, tile_n = 8, warps_m = 1: a pass of the copy moves 64 bytes;"
         " the least is 128, eight rows of a panel; leave out one of these overrides"
     ),

@@ -22,7 +22,7 @@ from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.split_k import cut
 from deepgemm_codegen.spec import GemmSpec
 from tests.decide.brute import least_cost
-from tests.decide.specs import mma_body, random_spec, through_mma_sync
+from tests.decide.specs import mma_body, multiplied, random_spec, through_mma_sync
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
@@ -90,9 +90,11 @@ def choice_of(plan: KernelPlan) -> MmaSyncChoice:
 def test_every_decided_plan_is_legal(seed: int) -> None:  # P13, P19, P20
     spec = through_mma_sync(random_spec(random.Random(seed)))
     arch = load_arch(spec.arch)
-    plan = decide(spec, arch).kernels[0]
+    program = decide(spec, arch)
+    plan = program.product
     body = mma_body(plan)
-    problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
+    problem = problem_of(multiplied(program), arch)
+    machine = machine_of(arch, spec.dtype_a.name)
     assert list(violations(cut(problem, plan.k.split), machine, choice_of(plan))) == []
     assert body.shared_bytes <= arch.shared_per_block
     resident = body.min_blocks * (body.shared_bytes + arch.shared_reserved)

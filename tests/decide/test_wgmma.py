@@ -23,7 +23,7 @@ from tests.decide.specs import wgmma_body
 
 def plan_of(text: str) -> KernelPlan:
     spec = GemmSpec.from_text(text if "arch=" in text else f"{text} arch=sm_90a gpu=H200")
-    return decide(spec, load_arch(spec.arch, spec.gpu)).kernels[0]
+    return decide(spec, load_arch(spec.arch, spec.gpu)).product
 
 
 def family_of(plan: KernelPlan) -> tuple[str, str]:
@@ -42,12 +42,20 @@ FAMILIES = {
     f"{SERVED} arch=sm_90": ("mma_sync", "sm_90 multiplies through mma.sync; sm_90a opens wgmma"),
     f"{SERVED} arch=sm_80": ("mma_sync", "sm_80 multiplies through mma.sync"),
     "m=24 n=512 k=512 layout=nt": ("mma_sync", "3.8 us predicted; wgmma would take 4.3"),
-    "m=1024 n=1023 k=1024": (
+    "m=1024 n=1023 k=1024": ("wgmma", "8.9 us predicted; mma.sync would take longer"),
+    "m=1024 n=1023 k=1024 repack=off": (
         "mma_sync", "no wgmma: ldb = 1023 is 2046 bytes, no multiple of 16"
     ),
-    f"{SERVED} lda=1028": ("mma_sync", "no wgmma: lda = 1028 is 2056 bytes, no multiple of 16"),
-    f"{SERVED} align_b=8": ("mma_sync", "no wgmma: B is aligned to 8 bytes, TMA wants 16"),
-    "m=1024 n=1024 k=dynamic layout=nt": ("mma_sync", "no wgmma: lda is known only at run time"),
+    f"{SERVED} lda=1028 repack=off": (
+        "mma_sync", "no wgmma: lda = 1028 is 2056 bytes, no multiple of 16"
+    ),
+    f"{SERVED} align_b=8 repack=off": (
+        "mma_sync", "no wgmma: B is aligned to 8 bytes, TMA wants 16"
+    ),
+    "m=1024 n=1024 k=dynamic layout=nt repack=off": (
+        "mma_sync", "no wgmma: lda is known only at run time"
+    ),
+    "m=40 n=40 k=41 layout=nt": ("mma_sync", "3.6 us predicted; wgmma would take 5.4"),
     f"{SERVED} batch=3": (
         "mma_sync", "no wgmma: batch = 3, and its tensor maps have two dimensions"
     ),
@@ -208,7 +216,7 @@ REFUSALS = {
     "family=wgmma arch=sm_90": (
         "family = wgmma: sm_90 has no wgmma; give arch sm_90a, or family mma_sync"
     ),
-    "family=wgmma lda=1028": (
+    "family=wgmma lda=1028 repack=off": (
         "family = wgmma: lda = 1028 is 2056 bytes, no multiple of 16;"
         " the nearest legal family is mma_sync"
     ),
@@ -296,7 +304,7 @@ def test_it_explains_both_families() -> None:
 @pytest.mark.parametrize(
     ("text", "rival"),
     [
-        ("m=1024 n=1023 k=1024", "none: ldb = 1023 is 2046 bytes, no multiple of 16"),
+        ("m=1024 n=1023 k=1024 repack=off", "none: ldb = 1023 is 2046 bytes, no multiple of 16"),
         (
             f"{SERVED} tile_m=96",
             "none: tile_m = 96: not a multiple of 64; the nearest legal are 64 and 128",

@@ -515,14 +515,16 @@ extern "C" int gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_launch(
     if (ldd < n) return cudaErrorInvalidValue;
     unsigned char* const start = static_cast<unsigned char*>(workspace);
     fp32* const partials = reinterpret_cast<fp32*>(start);
-    product::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product<<<static_cast<unsigned>(ceildiv(i64{ m }, 64) * ceildiv(i64{ n }, 64) * 2 * 3), product::THREADS, product::SHARED_BYTES, stream>>>(
+    const i64 product_blocks = ceildiv(i64{ m }, 64) * ceildiv(i64{ n }, 64) * 2 * 3;
+    product::gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_product<<<
+        static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha, m, n, k, lda, ldb);
+    const i64 reduce_blocks = ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2;
     cudaLaunchAttribute early_reduce = {};  // it may begin before the one before it has ended
     early_reduce.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early_reduce.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config_reduce = {};
-    config_reduce.gridDim =
-        dim3(static_cast<unsigned>(ceildiv(i64{ m }, 8) * ceildiv(i64{ n }, 32) * 2));
+    config_reduce.gridDim = dim3(static_cast<unsigned>(reduce_blocks));
     config_reduce.blockDim = dim3(reduce::THREADS);
     config_reduce.dynamicSmemBytes = reduce::SHARED_BYTES;
     config_reduce.stream = stream;

@@ -494,9 +494,13 @@ extern "C" int gemm_int8_tn_100x480x8192_sm_80_cac286df_launch(
     if (alpha != 0.0f && alpha != 1.0f) return cudaErrorInvalidValue;
     unsigned char* const start = static_cast<unsigned char*>(workspace);
     int32* const partials = reinterpret_cast<int32*>(start);
-    product::gemm_int8_tn_100x480x8192_sm_80_cac286df_product<<<static_cast<unsigned>(64), product::THREADS, product::SHARED_BYTES, stream>>>(
+    const i64 product_blocks = 64;
+    product::gemm_int8_tn_100x480x8192_sm_80_cac286df_product<<<
+        static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha);
-    reduce::gemm_int8_tn_100x480x8192_sm_80_cac286df_reduce<<<static_cast<unsigned>(200), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
+    const i64 reduce_blocks = 200;
+    reduce::gemm_int8_tn_100x480x8192_sm_80_cac286df_reduce<<<
+        static_cast<unsigned>(reduce_blocks), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
         partials, d, alpha);
     return cudaGetLastError();
 }

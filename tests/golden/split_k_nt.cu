@@ -492,9 +492,13 @@ extern "C" int gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_launch(
         product::gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product, cudaFuncAttributeMaxDynamicSharedMemorySize,
         product::SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    product::gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product<<<static_cast<unsigned>(40), product::THREADS, product::SHARED_BYTES, stream>>>(
+    const i64 product_blocks = 40;
+    product::gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product<<<
+        static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha);
-    reduce::gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_reduce<<<static_cast<unsigned>(128), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
+    const i64 reduce_blocks = 128;
+    reduce::gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_reduce<<<
+        static_cast<unsigned>(reduce_blocks), reduce::THREADS, reduce::SHARED_BYTES, stream>>>(
         partials, d, bias0, alpha);
     return cudaGetLastError();
 }

@@ -556,14 +556,16 @@ extern "C" int gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_launch(
         product::gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product, cudaFuncAttributeMaxDynamicSharedMemorySize,
         product::SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    product::gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product<<<static_cast<unsigned>(min(ceildiv(i64{ n }, 64) * 8, i64{ sms })), product::THREADS, product::SHARED_BYTES, stream>>>(
+    const i64 product_blocks = min(ceildiv(i64{ n }, 64) * 8, i64{ sms });
+    product::gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product<<<
+        static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         map_a, map_b, partials, alpha, n);
+    const i64 reduce_blocks = 32 * ceildiv(i64{ n }, 32);
     cudaLaunchAttribute early_reduce = {};  // it may begin before the one before it has ended
     early_reduce.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early_reduce.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config_reduce = {};
-    config_reduce.gridDim =
-        dim3(static_cast<unsigned>(32 * ceildiv(i64{ n }, 32)));
+    config_reduce.gridDim = dim3(static_cast<unsigned>(reduce_blocks));
     config_reduce.blockDim = dim3(reduce::THREADS);
     config_reduce.dynamicSmemBytes = reduce::SHARED_BYTES;
     config_reduce.stream = stream;

@@ -637,14 +637,16 @@ extern "C" int gemm_bf16_nt_500x300x4000_sm_90a_77e1b861_launch(
         product::gemm_bf16_nt_500x300x4000_sm_90a_77e1b861_product, cudaFuncAttributeMaxDynamicSharedMemorySize,
         product::SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    product::gemm_bf16_nt_500x300x4000_sm_90a_77e1b861_product<<<static_cast<unsigned>(2 * min(18, i64{ sms } / 2)), product::THREADS, product::SHARED_BYTES, stream>>>(
+    const i64 product_blocks = 2 * min(i64{ 18 }, i64{ sms } / 2);
+    product::gemm_bf16_nt_500x300x4000_sm_90a_77e1b861_product<<<
+        static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         map_a, map_b, partials, alpha);
+    const i64 reduce_blocks = 375;
     cudaLaunchAttribute early_reduce = {};  // it may begin before the one before it has ended
     early_reduce.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early_reduce.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config_reduce = {};
-    config_reduce.gridDim =
-        dim3(static_cast<unsigned>(375));
+    config_reduce.gridDim = dim3(static_cast<unsigned>(reduce_blocks));
     config_reduce.blockDim = dim3(reduce::THREADS);
     config_reduce.dynamicSmemBytes = reduce::SHARED_BYTES;
     config_reduce.stream = stream;

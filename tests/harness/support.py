@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, WgmmaChoice, decide
+from deepgemm_codegen.decide import (
+    BandwidthChoice,
+    MmaSyncChoice,
+    RepackChoice,
+    WgmmaChoice,
+    decide,
+)
 from deepgemm_codegen.harness.blocks import regions_of, written_by
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.verdict import Verdict
     from deepgemm_codegen.plan import KernelPlan, Program
 
-Choice = BandwidthChoice | MmaSyncChoice | WgmmaChoice
+Choice = BandwidthChoice | MmaSyncChoice | RepackChoice | WgmmaChoice
 
 NAN = float("nan")
 

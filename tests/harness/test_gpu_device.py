@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide import MmaSyncChoice, RepackChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import format_verdict, gpu_oracle, verify
 from deepgemm_codegen.harness.cases import inputs_for
@@ -74,6 +74,18 @@ def test_a_program_of_several_kernels_shares_its_workspace(
         ((16, 1, 1), (128, 1, 1), product.shared_bytes),
         ((150, 1, 1), (reduction.threads, 1, 1), reduction.shared_bytes),
     ]
+
+
+def test_copies_and_partial_sums_share_a_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = RepackChoice(replace(SMALL, split_k=2), ("a", "b"))
+    program = program_of("m=dynamic:90 n=75 k=99 dtype_c=fp16 epilogue=bias align_a=2", choice)
+    ptx = compiled(source_of(program), program.target)
+    cupy = FakeCupy(program, ptx)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    verdict = verify(program, ptx=ptx, cubin=b"cubin", on="gpu")
+    assert verdict.passed, "\n".join(format_verdict(verdict))
+    # 90 rows of A of 99, tiles of 64x128; 99 of B of 75.
+    assert cupy.launches[0] == ((2 + 2, 1, 1), (256, 1, 1), 0)
 
 
 def test_dynamic_sizes_and_strides_arrive(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, SimtChoice, WgmmaChoice
+from deepgemm_codegen.decide import (
+    BandwidthChoice,
+    MmaSyncChoice,
+    RepackChoice,
+    SimtChoice,
+    WgmmaChoice,
+)
 from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec import GemmSpec
 
@@ -11,7 +17,8 @@ DECISIONS = (Decision("D01", "tile", "as given", "a golden plan, chosen by hand"
 
 
 def _plan(
-    choice: BandwidthChoice | MmaSyncChoice | SimtChoice | WgmmaChoice, **fields: object
+    choice: BandwidthChoice | MmaSyncChoice | RepackChoice | SimtChoice | WgmmaChoice,
+    **fields: object,
 ) -> Program:
     spec = GemmSpec.from_fields(dict(fields))
     return choice.program(spec, load_arch(spec.arch), DECISIONS)
@@ -330,6 +337,25 @@ GOLDEN: dict[str, Program] = {
         layout="nt",
         dtype="e4m3",
         accumulate="fast",
+        arch="sm_90a",
+    ),
+    # Odd rows are copied first, of a batch too; then 16 bytes at a time.
+    "repack_tn": _plan(
+        RepackChoice(MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8), ("a", "b")),
+        m=99,
+        n=77,
+        k=1001,
+        batch=3,
+        layout="tn",
+        arch="sm_80",
+    ),
+    # One operand copied, sizes at run time, k in parts: three kernels.
+    "repack_split_k_dynamic_nn": _plan(
+        RepackChoice(WgmmaChoice(64, 64, 1, 1, 6, 1, 1, 4, 8), ("b",)),
+        m="dynamic:64",
+        n="dynamic:515",
+        k=8192,
+        epilogue="bias",
         arch="sm_90a",
     ),
     # The same through wgmma: sums straight from registers, a cluster, uneven parts.

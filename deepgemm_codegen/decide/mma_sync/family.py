@@ -6,13 +6,14 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepgemm_codegen.decide.family import Family, Setting, best_other
+from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
 from deepgemm_codegen.decide.mma_sync.menu import LEGAL, Menu, menu_for
 from deepgemm_codegen.decide.mma_sync.predict import predict, roofline
 from deepgemm_codegen.decide.mma_sync.questions import answers
 from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
+from deepgemm_codegen.decide.repack import best_with_copies
 from deepgemm_codegen.decide.split_k import cheapest_cut, cut, parts_to_try, trailing_clocks
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class _Answer(NamedTuple):
         menu: what it was chosen from.
         choice, costed: see there.
         clocks: of all kernels.
-        later: of those behind the product.
+        others: of those around the product.
     """
 
     setting: Setting
@@ -55,7 +56,7 @@ class _Answer(NamedTuple):
     choice: MmaSyncChoice
     clocks: float
     costed: int
-    later: float
+    others: float
 
     def prediction(self) -> Prediction:
         machine = self.setting.machine
@@ -83,9 +84,9 @@ class _Answer(NamedTuple):
         return best_other(others, given, self.clocks, search_in)
 
     def _whole(self, found: Found) -> Found:
-        """A product of the same cut with the kernels behind it."""
+        """A product of the same cut with the kernels around it."""
         choice = replace(found.choice, split_k=self.choice.split_k)
-        return found._replace(choice=choice, clocks=found.clocks + self.later)
+        return found._replace(choice=choice, clocks=found.clocks + self.others)
 
     def rejections(self) -> tuple[Rejection, ...]:
         return rejections(self.problem, self.setting.machine, self.menu, self.choice)
@@ -99,20 +100,24 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     return ""
 
 
-def _best(setting: Setting, below: float = inf) -> _Answer | None:
+def _best(setting: Setting, below: float = inf) -> Answer | None:
+    return best_with_copies(_best_product, setting, below, as_they_lie=True)
+
+
+def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:
     spec, _, problem, machine = setting
+
+    def others(parts: int) -> float:
+        return copying + trailing_clocks(problem, machine, parts)
 
     def found_for(parts: int, limit: float) -> Found | None:
         own = cut(problem, parts)
         menu = menu_for(own, spec.overrides, cut=parts > 1)
         return search(own, machine, menu, limit)
 
-    def later_of(parts: int) -> float:
-        return trailing_clocks(problem, machine, parts)
-
     cheapest = cheapest_cut(
         parts_to_try(problem, machine, spec.overrides),
-        later_of,
+        others,
         found_for,
         roofline(problem, machine),
         below,
@@ -120,10 +125,10 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     if cheapest is None:
         return None
     parts, found = cheapest
-    own, later = cut(problem, parts), later_of(parts)
+    own, rest = cut(problem, parts), others(parts)
     choice = replace(found.choice, split_k=parts)
     menu = menu_for(own, spec.overrides, cut=parts > 1)
-    return _Answer(setting, own, menu, choice, found.clocks + later, found.costed, later)
+    return _Answer(setting, own, menu, choice, found.clocks + rest, found.costed, rest)
 
 
 def _refuse(setting: Setting) -> InputError:
@@ -140,4 +145,5 @@ MMA_SYNC = Family(
     legal=LEGAL,
     best=_best,
     refuse=_refuse,
+    copies=True,
 )

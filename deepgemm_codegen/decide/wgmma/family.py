@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepgemm_codegen.decide.family import Family, Setting, best_other
+from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
+from deepgemm_codegen.decide.repack import best_with_copies, copied_operands
 from deepgemm_codegen.decide.split_k import cheapest_cut, parts_to_try, trailing_clocks
 from deepgemm_codegen.decide.tma import tma_obstacle
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
@@ -46,7 +47,7 @@ class _Answer(NamedTuple):
         menu: what it was chosen from.
         choice, costed: see there.
         clocks: of all kernels.
-        later: of those behind the product.
+        others: of those around the product.
     """
 
     setting: Setting
@@ -55,7 +56,7 @@ class _Answer(NamedTuple):
     choice: WgmmaChoice
     clocks: float
     costed: int
-    later: float
+    others: float
 
     def prediction(self) -> Prediction:
         microseconds = self.clocks / self.setting.machine.clock_mhz
@@ -73,7 +74,7 @@ class _Answer(NamedTuple):
 
         def search_in(changed: dict[str, Any]) -> WgmmaFound | None:
             found = search(self.task, self.menu._replace(**changed))
-            return found and found._replace(clocks=found.clocks + self.later)
+            return found and found._replace(clocks=found.clocks + self.others)
 
         given = self.setting.spec.overrides.numbers()
         return best_other(others, given, self.clocks, search_in)
@@ -93,7 +94,9 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         return f"batch = {spec.batch}, and its tensor maps have two dimensions"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
-    return _types_obstacle(spec, arch) or tma_obstacle(spec, "a") or tma_obstacle(spec, "b")
+    if reason := _types_obstacle(spec, arch):
+        return reason
+    return _unread(spec, ()) and _unread(spec, copied_operands(spec))
 
 
 def _types_obstacle(spec: GemmSpec, arch: Arch) -> str:
@@ -107,20 +110,32 @@ def _types_obstacle(spec: GemmSpec, arch: Arch) -> str:
     return ""
 
 
-def _best(setting: Setting, below: float = inf) -> _Answer | None:
+def _unread(spec: GemmSpec, copied: tuple[str, ...]) -> str:
+    """Why TMA cannot read an operand that is not copied first."""
+    found = (tma_obstacle(spec, letter) for letter in "ab" if letter not in copied)
+    return next(filter(None, found), "")
+
+
+def _best(setting: Setting, below: float = inf) -> Answer | None:
+    served = not _unread(setting.spec, ())
+    return best_with_copies(_best_product, setting, below, as_they_lie=served)
+
+
+def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:
     spec, _, problem, machine = setting
+
+    def others(parts: int) -> float:
+        return copying + trailing_clocks(problem, machine, parts)
+
     given = spec.overrides.numbers()
 
     def found_for(parts: int, limit: float) -> WgmmaFound | None:
         menu = menu_for(problem, given, cut=parts > 1)
         return search(task_of(spec, problem, machine, parts), menu, limit)
 
-    def later_of(parts: int) -> float:
-        return trailing_clocks(problem, machine, parts)
-
     cheapest = cheapest_cut(
         parts_to_try(problem, machine, spec.overrides),
-        later_of,
+        others,
         found_for,
         roofline(task_of(spec, problem, machine)),
         below,
@@ -128,9 +143,9 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     if cheapest is None:
         return None
     parts, (choice, clocks, costed) = cheapest
-    task, later = task_of(spec, problem, machine, parts), later_of(parts)
+    task, rest = task_of(spec, problem, machine, parts), others(parts)
     menu = menu_for(problem, given, cut=parts > 1)
-    return _Answer(setting, task, menu, choice, clocks + later, costed, later)
+    return _Answer(setting, task, menu, choice, clocks + rest, costed, rest)
 
 
 def _refuse(setting: Setting) -> InputError:
@@ -146,4 +161,5 @@ WGMMA = Family(
     legal=LEGAL,
     best=_best,
     refuse=_refuse,
+    copies=True,
 )

@@ -1,0 +1,115 @@
+"""Programs that first copy operands whose rows start off 16 bytes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from deepgemm_codegen.decide import RepackChoice, WgmmaChoice
+from deepgemm_codegen.harness.blocks import blocks_for
+from deepgemm_codegen.harness.cases import cases_of
+from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.verify import judge
+from deepgemm_codegen.plan import Program, Repack
+from tests.harness.support import SMALL, assert_right, device_of, program_of, source_of
+
+WGMMA = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8)
+BOTH = ("a", "b")
+
+CASES = [
+    ("m=100 n=72 k=101 layout=nt", SMALL, BOTH),
+    ("m=67 n=45 k=99 layout=tn batch=3 dtype_c=fp16 epilogue=bias,relu", SMALL, BOTH),
+    ("m=70 n=33 k=1 layout=tt layout_d=t", SMALL, BOTH),  # rows shorter than a vector
+    ("m=5 n=700 k=64", SMALL, ("b",)),  # one operand, as its rows allow
+    ("m=64 n=64 k=64 lda=65 align_a=2 align_b=2 ldb=71", SMALL, BOTH),
+    ("m=64 n=64 k=64 align_a=2 align_b=4", SMALL, BOTH),  # only the base is off
+    ("m=80 n=64 k=77 dtype=int8 layout=nt align_a=1 align_b=1", SMALL, BOTH),
+    ("m=80 n=67 k=77 dtype=uint8 layout=tn align_a=1 arch=sm_75 dtype_d=fp32", SMALL, BOTH),
+    ("m=dynamic:90 n=dynamic:75 k=dynamic:101 layout=tn batch=2", SMALL, BOTH),
+    ("m=70 n=64 k=333 epilogue=bias launch=dependent arch=sm_90", replace(SMALL, split_k=3), BOTH),
+    ("m=100 n=91 k=101 layout=nt arch=sm_90a", WGMMA, BOTH),
+    ("m=100 n=91 k=101 layout=tn dtype=bf16 epilogue=bias,gelu arch=sm_90a", WGMMA, BOTH),
+    ("m=130 n=67 k=200 layout=nn align_a=2 layout_d=t arch=sm_90a", WGMMA, BOTH),
+    ("m=dynamic:90 n=dynamic:75 k=dynamic:101 layout=tt ldd=77 arch=sm_90a", WGMMA, BOTH),
+    ("m=64 n=65 k=600 arch=sm_90a launch=dependent", replace(WGMMA, split_k=3), ("b",)),
+]
+
+
+@pytest.mark.parametrize(("text", "choice", "copied"), CASES)
+def test_copies_are_multiplied_right(
+    text: str, choice: WgmmaChoice, copied: tuple[str, ...]
+) -> None:
+    assert_right(text, RepackChoice(choice, copied))
+
+
+def _first(program: Program) -> Repack:
+    body = program.kernels[0].body
+    assert isinstance(body, Repack)
+    return body
+
+
+def test_the_copies_of_a_tile_run_and_no_others() -> None:
+    """Of K-major operands whole rows, of others a stripe of all rows."""
+    program = program_of("m=300 n=1000 k=777 layout=nn", RepackChoice(SMALL, BOTH))
+    problem = bind(program)
+    body = _first(program)
+    assert (body.tile_rows, body.tile_columns) == (32, 256)
+    # A, 300 rows of 777: 10 x 4 tiles. B, 777 rows of 1000: 25 x 4.
+    assert problem.blocks_of(program.kernels[0]) == 10 * 4 + 25 * 4
+    found = blocks_for(problem, program.kernels[0], (0,))
+    assert found is not None
+    assert found == (*range(8), *(40 + 4 * row for row in range(25)))
+
+
+def test_short_rows_share_a_warp() -> None:
+    program = program_of("m=300 n=200 k=37 layout=nt", RepackChoice(SMALL, BOTH))
+    assert _first(program).row_threads == 8
+    assert _first(program).tile_rows == 128
+
+
+def test_rows_of_a_copy_start_on_lines() -> None:
+    program = program_of("m=300 n=dynamic:131 k=1023", RepackChoice(SMALL, BOTH))
+    a, b = _first(program).matrices
+    assert (a.pitch, b.pitch) == (1024, 192)
+    assert [region.name for region in program.workspace.regions] == ["a_packed", "b_packed"]
+    assert [region.offset.evaluate({}) for region in program.workspace.regions] == [0, 614400]
+    assert program.workspace.bytes.evaluate({}) == 614400 + 392832 + 128  # on 256 bytes
+
+
+def test_sampled_tiles_of_a_large_program_pass() -> None:
+    text = "m=1000 n=1003 k=999 layout=nn arch=sm_90a"
+    choice = RepackChoice(WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), BOTH)
+    verdict = assert_right(text, choice, effort=0.2)
+    assert verdict.sampled < verdict.grid == 64
+
+
+MUTANTS: list[tuple[str, str, str]] = [
+    ("the tail of a row is forgotten", r"\(column >= columns\)", "(column + VECTOR > columns)"),
+    ("the last rows are forgotten", r"i64\{2\} \* M \+ TILE_ROWS - 1", "i64{2} * M"),
+    ("the second vector is not read", r"if \(skipped\[pass\] != 0\) load_16", "if (false) load_16"),
+    ("nothing is shifted by 8", r"bytes & 8 \?", "false ?"),
+    ("nothing is shifted by 4", r"bytes & 4 \?", "false ?"),
+    ("nothing is shifted by 2", r"bytes % 4 \* 8", "0"),
+    ("what lies before the matrix is read", r" && from >= begin", ""),
+    ("what lies behind it is read", r" && from \+ read <= end", ""),
+    ("its end is read with what follows", r"min\(static_cast<int>\(VECTOR\), c", "max(8, c"),
+    ("B is copied as A", r"tile -= a_tiles;", ""),
+    ("B's copy has A's rows", r"LDB_PACKED, b", "LDA_PACKED, b"),
+    ("the second product's operands are not copied", r"i64\{2\} \* K \+ TILE", "K + TILE"),
+    ("null pointers are followed", r"if \(alpha == 0.0f\) return;", ""),
+    ("rows overlap", r"row \* pitch", "row * (pitch - 8)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "pattern", "replacement"), MUTANTS, ids=[m[0] for m in MUTANTS])
+def test_a_mutant_dies(what: str, pattern: str, replacement: str) -> None:
+    text = "m=67 n=300 k=77 layout=nn batch=2 align_a=2"
+    program = program_of(text, RepackChoice(SMALL, BOTH))
+    source = source_of(program)
+    found = re.search(pattern, source)
+    assert found, f"nothing in the file matches {pattern!r}"
+    mutated = source[: found.start()] + replacement + source[found.end() :]
+    cases = [case for case in cases_of(program, 0) if case.exact]
+    assert not judge(device_of(program, mutated), program, cases=cases).passed, what
