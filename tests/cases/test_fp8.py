@@ -15,7 +15,7 @@ from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.plan import MmaSync, Wgmma
 from tests.cases import planted as faults
 from tests.cases.planted import planted
-from tests.harness.support import assert_right, launch, plan_of
+from tests.harness.support import assert_right, launch, plan_of, program_of
 
 TALL = MmaSyncChoice(64, 64, 128, 2, 2, 2, 2, 8)
 
@@ -73,8 +73,11 @@ def test_a10_b_begins_one_byte_into_its_buffer() -> None:
     assert isinstance(plan.body, MmaSync)
     assert plan.body.b.vector_bytes == 1
     assert_right("m=64 n=64 k=128 dtype=e4m3 layout=nt align_b=1 arch=sm_89", None, effort=0.1)
+    text = "m=64 n=64 k=128 dtype=e4m3 layout=nt align_b=1 arch=sm_90a"
+    assert [kernel.body.role for kernel in program_of(text, None).kernels] == ["repack", "product"]
+    assert_right(text, None, effort=0.1)
     with pytest.raises(InputError) as caught:
-        plan_of("m=64 n=64 k=128 dtype=e4m3 layout=nt align_b=1 arch=sm_90a", None)
+        plan_of(f"{text} repack=off", None)
     assert "B is aligned to 1 bytes, TMA wants 16" in str(caught.value)
 
 
