@@ -84,7 +84,7 @@ OVERRIDES: dict[str, str] = {
     "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
     "split_k": "parts of k that blocks sum apart; a second kernel adds them",
     "split_k_from": "the k from which the tree may cut k into parts; 0: never",
-    "repack": "on: first copy A and B, where their rows start off 16 bytes; off: never",
+    "repack": "on: first copy A and B, where the family wants them to lie otherwise; off: never",
 }
 """Help text of every override, in the order flags and docs show them."""
 

@@ -171,7 +171,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
 def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
     """Those of a kernel that multiplies nothing."""
     if isinstance(plan.body, Repack):
-        return [("load_words", VECTOR_BYTES), ("shift_words", 0)]
+        return [("load_words", VECTOR_BYTES), ("shift_words", 0), ("request_16", 0)]
     adding = ("wrapping_add",) if plan.spec.dtype_acc.integer else ()
     return [(name, 0) for name in (*adding, "load_sums", *output_primitives(plan, ""))]
 

@@ -1,7 +1,8 @@
 """A body that multiplies nothing: it copies operands into the workspace, their rows on whole lines.
 
-TMA and wide vectors want rows that start on 16 bytes. An operand whose rows start anywhere is
-copied once, at nearly the speed of memory, and the product reads the copy.
+TMA and wide vectors want rows that start on 16 bytes, and wgmma reads 1-byte operands along k only.
+An operand that lies otherwise is copied once, turned where need be, at nearly the speed of memory,
+and the product reads the copy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.tiles import Extent
 
-__all__ = ["PACKED", "PASSES", "THREADS", "VECTOR_BYTES", "Packed", "Repack"]
+__all__ = ["PACKED", "PASSES", "THREADS", "TURN", "VECTOR_BYTES", "Packed", "Repack"]
 
 VECTOR_BYTES = 16
 """Bytes that a thread copies at a time."""
@@ -26,6 +27,9 @@ THREADS = 256
 
 PASSES = 4
 """Vectors of a thread, one below the other, all on their way at a time."""
+
+TURN = 64
+"""Rows and columns of a tile that is turned, in bytes: a vector a thread, in and out."""
 
 PACKED = {"a": "a_packed", "b": "b_packed"}
 """Regions of the workspace that hold copies, by the operand."""
@@ -43,6 +47,7 @@ class Packed:
         batch: matrices, each right behind the one before it.
         leading: its elements from row to row; None when they are the argument ``ld<source>``.
         pitch: those of the copy, whose rows start on whole lines.
+        turned: whether the copy's rows are the source's columns; of 1-byte elements.
     """
 
     source: Literal["a", "b"]
@@ -52,6 +57,7 @@ class Packed:
     batch: int
     leading: int | None
     pitch: int
+    turned: bool = False
 
     @property
     def name(self) -> str:
@@ -69,14 +75,10 @@ class Packed:
         return f"LD{self.name.upper()}"
 
     @property
-    def all_rows(self) -> Expression:
-        """Rows of the whole batch."""
-        return times(self.rows.expression, Number(self.batch))
-
-    @property
     def elements(self) -> Expression:
         """Elements of the copy."""
-        return times(self.all_rows, Number(self.pitch))
+        rows = self.columns if self.turned else self.rows
+        return times(times(rows.expression, Number(self.batch)), Number(self.pitch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Repack:
     """Copies matrices, a tile a block: a thread copies a vector of each of some rows.
 
     The source is read in aligned vectors, and what a vector of the copy needs of two of them is
-    shifted together; reads and writes are as wide as they can be whatever the rows start on.
+    shifted together; reads and writes are as wide as they can be whatever the rows start on. What
+    is to be turned goes through shared memory, a square of bytes a block.
 
     Attributes:
         matrices: what is copied.
@@ -125,26 +128,44 @@ class Repack:
         return PASSES
 
     @property
+    def turn(self) -> int:
+        """Rows, and columns, of a tile that is turned."""
+        return TURN
+
+    @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block."""
+        """Dynamic shared memory of a block; what is turned goes through static memory."""
         return 0
 
     @property
-    def tile_rows(self) -> int:
-        """Rows of a tile."""
-        return THREADS // self.row_threads * PASSES
+    def copies(self) -> bool:
+        """Whether some matrix is copied as it lies."""
+        return not all(matrix.turned for matrix in self.matrices)
 
     @property
-    def tile_columns(self) -> int:
-        """Columns of a tile."""
-        return self.row_threads * self.vector
+    def turns(self) -> bool:
+        """Whether some matrix is turned."""
+        return any(matrix.turned for matrix in self.matrices)
+
+    def tile_of(self, matrix: Packed) -> tuple[int, int]:
+        """(rows, columns) of a matrix's tile."""
+        if matrix.turned:
+            return TURN, TURN
+        return THREADS // self.row_threads * PASSES, self.row_threads * self.vector
 
     def tiles_of(self, matrix: Packed) -> tuple[Expression, Expression]:
-        """(tiles along the rows, tiles across them) of a matrix."""
-        return (
-            ceildiv(matrix.all_rows, self.tile_rows),
-            ceildiv(matrix.columns.expression, self.tile_columns),
+        """(tiles along the rows of the whole batch, tiles across them) of a matrix.
+
+        The batch is one tall matrix; but a tile that is turned stays in its own.
+        """
+        tile_rows, tile_columns = self.tile_of(matrix)
+        rows, batch = matrix.rows.expression, Number(matrix.batch)
+        along = (
+            times(ceildiv(rows, tile_rows), batch)
+            if matrix.turned
+            else ceildiv(times(rows, batch), tile_rows)
         )
+        return along, ceildiv(matrix.columns.expression, tile_columns)
 
     @property
     def blocks(self) -> Expression:

@@ -24,7 +24,7 @@ from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.refuse import check_types, refuse
-from deepgemm_codegen.decide.repack import RepackChoice
+from deepgemm_codegen.decide.repack import Copies, RepackChoice
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BandwidthChoice",
+    "Copies",
     "MmaSyncChoice",
     "RepackChoice",
     "SimtChoice",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.tiles import MatrixOperand
 
 __all__ = ["DEPENDENT_FROM", "extents_of", "program_of", "sources", "with_copies"]
 
@@ -164,8 +165,27 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
     return Program(whole.name, (product, reduction), workspace)
 
 
+def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
+    """One of the caller's matrices, from what the product reads of its copy."""
+    return Packed(
+        source="a" if copy.source == "a" else "b",
+        dtype=copy.dtype,
+        rows=copy.columns if turned else copy.rows,
+        columns=copy.rows if turned else copy.columns,
+        batch=spec.batch,
+        leading=getattr(spec, f"ld{copy.source}") or None,
+        pitch=copy.leading or 0,
+        turned=turned,
+    )
+
+
 def with_copies(
-    program: Program, spec: GemmSpec, arch: Arch, copied: Container[str], row_threads: int
+    program: Program,
+    spec: GemmSpec,
+    arch: Arch,
+    copied: Container[str],
+    turned: Container[str],
+    row_threads: int,
 ) -> Program:
     """A program that first copies operands into the workspace, and goes on with the copies.
 
@@ -174,6 +194,7 @@ def with_copies(
         spec: what was asked for.
         arch: where.
         copied: the caller's operands that are copied.
+        turned: those of them whose copy is stored transposed.
         row_threads: see `Repack`.
     """
     early = arch.number >= DEPENDENT_FROM
@@ -184,15 +205,7 @@ def with_copies(
         raise InternalError(f"{type(body).__name__} reads no copies")
     sides = {"a": body.a, "b": body.b}
     matrices = [
-        Packed(
-            source="a" if operand.source == "a" else "b",
-            dtype=operand.dtype,
-            rows=operand.rows,
-            columns=operand.columns,
-            batch=spec.batch,
-            leading=getattr(spec, f"ld{operand.source}") or None,
-            pitch=operand.leading or 0,
-        )
+        _packed(operand, spec, turned=operand.source in turned)
         for operand in sorted(sides.values(), key=lambda operand: operand.source)
         if operand.source in copied
     ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.decide.bandwidth.family import BANDWIDTH
 from deepgemm_codegen.decide.menus import why_illegal
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
-from deepgemm_codegen.decide.repack import copied_operands
+from deepgemm_codegen.decide.repack import copies_for
 from deepgemm_codegen.decide.simt.family import SIMT
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.dtypes import FP32
@@ -173,7 +173,7 @@ def foreign_override(family: Family, spec: GemmSpec, arch: Arch) -> str:
         return AS_GIVEN
     if overrides.tensor_cores == "off" and family.tensor_cores:
         return "tensor_cores = off"
-    if overrides.repack == "on" and not family.copies and copied_operands(spec):
+    if overrides.repack == "on" and not family.copies and copies_for(spec):
         return "repack = on is given, and it reads operands as they lie"
     for name, value in overrides.numbers().items():
         if name not in family.legal:

@@ -1,9 +1,10 @@
 """Question: are the operands read as they lie, or copied first?
 
-TMA and 16-byte copies want rows that start on 16 bytes. Where an operand's do not, a kernel before
-the product may copy it into the workspace, its rows on whole lines. A family that can read copies
-is asked twice: about the problem as it is, and about one whose operands lie as the copies do. The
-cheaper answer is taken, the copies' own cost included.
+TMA and 16-byte copies want rows that start on 16 bytes, and wgmma reads 1-byte operands along k
+only. Where an operand lies otherwise, a kernel before the product may copy it into the workspace,
+its rows on whole lines, turned where need be. A family that can read copies is asked twice: about
+the problem as it is, and about one whose operands lie as the copies do. The cheaper answer is
+taken, the copies' own cost included.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.decide.split_k import WORTH
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.repack import PASSES, THREADS, VECTOR_BYTES
+from deepgemm_codegen.repack import PASSES, THREADS, TURN, VECTOR_BYTES
 from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = [
+    "Copies",
     "ProductSearch",
     "RepackChoice",
     "best_with_copies",
-    "copied_operands",
+    "contiguous_of",
+    "copies_for",
 ]
 
 LINE_BYTES = 128
@@ -59,23 +62,64 @@ class ProductSearch(Protocol):
         """As `family.Search`; the answer's clocks include those of the copies."""
 
 
-def copied_operands(spec: GemmSpec) -> tuple[str, ...]:
-    """The caller's operands that a copy would help: their rows start off 16 bytes.
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Which of the caller's operands are copied before the product.
+
+    Attributes:
+        letters: all of them.
+        turned: those whose copy is stored transposed.
+    """
+
+    letters: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.letters)
+
+    @property
+    def words(self) -> str:
+        """``A transposed, B repacked``."""
+        groups = (
+            (self.turned, "transposed"),
+            (tuple(letter for letter in self.letters if letter not in self.turned), "repacked"),
+        )
+        return ", ".join(
+            f"{' and '.join(map(str.upper, group))} {what}" for group, what in groups if group
+        )
+
+
+def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
+    """The copies that would help a product, of operands whose rows start off 16 bytes.
 
     None where the user wants no copy, where one cannot be, or would take more than `MOST_BYTES`
     that nobody has asked for.
+
+    Args:
+        spec: the product.
+        along_k: whether 1-byte operands are to lie along k: wgmma reads them so only.
     """
     if spec.overrides.repack == "off" or spec.k.size == 0:
-        return ()
-    found = tuple(letter for letter in "ab" if _off(spec, letter))
-    if not found:
-        return ()
-    if sum(_tiles(spec, letter, _row_threads(spec, found)) for letter in found) > MAX_GRID:
-        return ()
-    if max(_pitch(spec, letter) for letter in found) > MAX_DIMENSION:
-        return ()
-    wanted = spec.overrides.repack == "on"
-    return found if wanted or _copied_bytes(spec, found) <= MOST_BYTES else ()
+        return Copies()
+    turned = tuple(letter for letter in "ab" if along_k and _lies_across(spec, letter))
+    found = Copies(tuple(each for each in "ab" if each in turned or _off(spec, each)), turned)
+    if not found or sum(_tiles(spec, letter, found) for letter in found.letters) > MAX_GRID:
+        return Copies()
+    if max(_pitch(spec, letter, found) for letter in found.letters) > MAX_DIMENSION:
+        return Copies()
+    wanted = turned or spec.overrides.repack == "on"
+    return found if wanted or _copied_bytes(spec, found) <= MOST_BYTES else Copies()
+
+
+def contiguous_of(spec: GemmSpec, letter: str) -> str:
+    """The dimension along which an operand is contiguous: ``m``, ``n`` or ``k``."""
+    across, along = {"a": ("m", "k"), "b": ("k", "n")}[letter]
+    return along if spec.layout["ab".index(letter)] == "n" else across
+
+
+def _lies_across(spec: GemmSpec, letter: str) -> bool:
+    """Whether an operand has 1-byte elements that are contiguous along m or n."""
+    return getattr(spec, f"dtype_{letter}").bytes == 1 and contiguous_of(spec, letter) != "k"
 
 
 def _off(spec: GemmSpec, letter: str) -> bool:
@@ -100,15 +144,22 @@ def _cause(spec: GemmSpec, letter: str) -> str:
     return f"{letter.upper()}'s batch"
 
 
-def _pitch(spec: GemmSpec, letter: str) -> int:
+def _stored_copy(spec: GemmSpec, letter: str, copies: Copies) -> tuple[int, int]:
+    """(rows, columns) of a copy."""
+    rows, columns = (extent.size for extent in spec.stored(letter))
+    return (columns, rows) if letter in copies.turned else (rows, columns)
+
+
+def _pitch(spec: GemmSpec, letter: str, copies: Copies) -> int:
     """Elements from row to row of a copy: whole lines that hold the longest row."""
     line: int = LINE_BYTES // getattr(spec, f"dtype_{letter}").bytes
-    return -(-spec.stored(letter)[1].size // line) * line
+    return -(-_stored_copy(spec, letter, copies)[1] // line) * line
 
 
-def _row_threads(spec: GemmSpec, letters: tuple[str, ...]) -> int:
-    """Threads along a row: a power of two, of which the shortest row leaves few idle."""
-    shortest = min(_row_vectors(spec, letter) for letter in letters)
+def _row_threads(spec: GemmSpec, copies: Copies) -> int:
+    """Threads along a row that is not turned: a power of two; the shortest row leaves few idle."""
+    straight = [letter for letter in copies.letters if letter not in copies.turned]
+    shortest = min((_row_vectors(spec, letter) for letter in straight), default=32)
     return min(1 << (shortest - 1).bit_length(), 32)
 
 
@@ -117,32 +168,39 @@ def _row_vectors(spec: GemmSpec, letter: str) -> int:
     return -(-spec.stored(letter)[1].size // vector)
 
 
-def _tiles(spec: GemmSpec, letter: str, row_threads: int) -> int:
-    rows = spec.batch * spec.stored(letter)[0].size
+def _tiles(spec: GemmSpec, letter: str, copies: Copies) -> int:
+    rows, columns = spec.stored(letter)
+    if letter in copies.turned:
+        return spec.batch * -(-rows.size // TURN) * -(-columns.size // TURN)
+    row_threads = _row_threads(spec, copies)
     tile_rows = THREADS // row_threads * PASSES
-    return -(-rows // tile_rows) * -(-_row_vectors(spec, letter) // row_threads)
+    return -(-spec.batch * rows.size // tile_rows) * -(-_row_vectors(spec, letter) // row_threads)
 
 
-def _copied_bytes(spec: GemmSpec, letters: tuple[str, ...]) -> int:
+def _copied_bytes(spec: GemmSpec, copies: Copies) -> int:
     """Bytes that are copied, without what lies between rows."""
     found = 0
-    for letter in letters:
+    for letter in copies.letters:
         rows, columns = spec.stored(letter)
         size: int = getattr(spec, f"dtype_{letter}").bytes
         found += spec.batch * rows.size * columns.size * size
     return found
 
 
-def as_copied(spec: GemmSpec, letters: tuple[str, ...]) -> GemmSpec:
+def as_copied(spec: GemmSpec, copies: Copies) -> GemmSpec:
     """The spec of a product that reads copies of some operands."""
-    pitches = {f"ld{letter}": _pitch(spec, letter) for letter in letters}
-    aligns = {f"align_{letter}": ALIGNMENT for letter in letters}
-    return replace(spec, **pitches, **aligns)  # type: ignore[arg-type]
+    pitches = {f"ld{letter}": _pitch(spec, letter, copies) for letter in copies.letters}
+    aligns = {f"align_{letter}": ALIGNMENT for letter in copies.letters}
+    layout = "".join(
+        {"n": "t", "t": "n"}[stored] if letter in copies.turned else stored
+        for letter, stored in zip("ab", spec.layout, strict=True)
+    )
+    return replace(spec, layout=layout, **pitches, **aligns)  # type: ignore[arg-type]
 
 
-def repack_clocks(spec: GemmSpec, machine: Machine, letters: tuple[str, ...]) -> float:
+def repack_clocks(spec: GemmSpec, machine: Machine, copies: Copies) -> float:
     """Clocks of the kernel that copies."""
-    read = _copied_bytes(spec, letters)
+    read = _copied_bytes(spec, copies)
     written = read / (machine.sms * L2_WRITE_RATE)
     if read > machine.l2_bytes:
         written = read / machine.dram_rate
@@ -155,29 +213,26 @@ class RepackChoice:
 
     Attributes:
         product: the family's own.
-        letters: the caller's operands that are copied.
+        copies: of the caller's operands.
     """
 
     product: Choice
-    letters: tuple[str, ...]
+    copies: Copies
 
     @property
     def words(self) -> str:
         """The choice in a few words."""
-        return f"{_names(self.letters)} repacked, {self.product.words}"
+        return f"{self.copies.words}, {self.product.words}"
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the family's constraints have passed."""
-        program = self.product.program(as_copied(spec, self.letters), arch, decisions)
-        return with_copies(program, spec, arch, self.letters, _row_threads(spec, self.letters))
-
-
-def _names(letters: tuple[str, ...]) -> str:
-    return " and ".join(letter.upper() for letter in letters)
+        copies, row_threads = self.copies, _row_threads(spec, self.copies)
+        program = self.product.program(as_copied(spec, copies), arch, decisions)
+        return with_copies(program, spec, arch, copies.letters, copies.turned, row_threads)
 
 
 def best_with_copies(
-    search: ProductSearch, setting: Setting, below: float, *, as_they_lie: bool
+    search: ProductSearch, setting: Setting, below: float, copies: Copies, *, as_they_lie: bool
 ) -> Answer | None:
     """A family's best, whether it reads the operands as they lie or copies of them.
 
@@ -185,24 +240,24 @@ def best_with_copies(
         search: of the family.
         setting: what it is asked about.
         below: clocks that a rival takes.
+        copies: that would help it.
         as_they_lie: whether the family can read the operands as they are.
     """
     spec, arch, _, machine = setting
-    letters = copied_operands(spec)
     best = None
-    if as_they_lie and not (letters and spec.overrides.repack == "on"):
+    if as_they_lie and not (copies and spec.overrides.repack == "on"):
         best = search(setting, below)
         below = below if best is None else best.clocks
-    if not letters:
+    if not copies:
         return best
-    copying = repack_clocks(spec, machine, letters)
+    copying = repack_clocks(spec, machine, copies)
     if copying >= below:
         return best
-    copied = setting_of(as_copied(spec, letters), arch)
+    copied = setting_of(as_copied(spec, copies), arch)
     inner = search(copied, WORTH * below, copying)
     if inner is None:
         return best
-    return _Answer(setting, inner, letters, copying, search if as_they_lie else None)
+    return _Answer(setting, inner, copies, copying, search if as_they_lie else None)
 
 
 class _Answer(NamedTuple):
@@ -211,20 +266,20 @@ class _Answer(NamedTuple):
     Attributes:
         setting: of the problem as it is.
         inner: the family's answer to the problem with copies, whose clocks hold the copies'.
-        letters: the caller's operands that are copied.
+        copies: of the caller's operands.
         copying: clocks of the copies.
         as_they_lie: the family's search, where it can read the operands as they lie.
     """
 
     setting: Setting
     inner: Answer
-    letters: tuple[str, ...]
+    copies: Copies
     copying: float
     as_they_lie: ProductSearch | None
 
     @property
     def choice(self) -> RepackChoice:
-        return RepackChoice(self.inner.choice, self.letters)
+        return RepackChoice(self.inner.choice, self.copies)
 
     @property
     def clocks(self) -> float:
@@ -239,10 +294,16 @@ class _Answer(NamedTuple):
 
     def decisions(self, family_reason: str) -> tuple[Decision, ...]:
         spec, mhz = self.setting.spec, self.setting.machine.clock_mhz
-        causes = " and ".join(_cause(spec, letter) for letter in self.letters)
+        off = [_cause(spec, letter) for letter in self.copies.letters if _off(spec, letter)]
+        across = [
+            f"{letter.upper()} has {contiguous_of(spec, letter)} contiguous"
+            for letter in self.copies.turned
+        ]
+        causes = [f"{' and '.join(off)}: rows start off 16 bytes"] if off else []
+        if across:
+            causes.append(f"{' and '.join(across)}: 1-byte operands are read along k")
         took = f"{self.copying / mhz:.1f} us of copies as predicted"
-        reason = f"{causes}: rows start off 16 bytes; {took}"
-        question = Decision("D13", "operands", f"{_names(self.letters)} repacked", reason)
+        question = Decision("D13", "operands", self.copies.words, "; ".join((*causes, took)))
         return (*self.inner.decisions(family_reason), question)
 
     def rival(self, question: str) -> str:

@@ -192,11 +192,15 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
                 "K": (0, problem.k),
             }
             rows, columns = spans[matrix.rows.name], spans[matrix.columns.name]
-            above = region.batch * height
+            tile_rows, tile_columns = body.tile_of(matrix)
+            if matrix.turned:
+                tiles_above, above = region.batch * (along // matrix.batch), 0
+            else:
+                tiles_above, above = 0, region.batch * height
             found.update(
-                first + row * across + column
-                for row in _covering(above + rows[0], above + rows[1], body.tile_rows)
-                for column in _covering(*columns, body.tile_columns)
+                first + (tiles_above + row) * across + column
+                for row in _covering(above + rows[0], above + rows[1], tile_rows)
+                for column in _covering(*columns, tile_columns)
             )
         first += along * across
     return tuple(sorted(found))

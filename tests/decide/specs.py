@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide.repack import as_copied
+from deepgemm_codegen.decide.repack import Copies, as_copied
 from deepgemm_codegen.dtypes import parse_dtype
 from deepgemm_codegen.plan import MmaSync, Repack, Wgmma
 from deepgemm_codegen.spec import GemmSpec
@@ -92,4 +92,6 @@ def multiplied(program: Program) -> GemmSpec:
     first = program.kernels[0].body
     if not isinstance(first, Repack):
         return program.spec
-    return as_copied(program.spec, tuple(matrix.source for matrix in first.matrices))
+    turned = tuple(matrix.source for matrix in first.matrices if matrix.turned)
+    copies = Copies(tuple(matrix.source for matrix in first.matrices), turned)
+    return as_copied(program.spec, copies)

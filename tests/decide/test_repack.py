@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import RepackChoice, decide
+from deepgemm_codegen.decide import Copies, RepackChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
-from deepgemm_codegen.decide.repack import as_copied, copied_operands, repack_clocks
+from deepgemm_codegen.decide.repack import as_copied, copies_for, repack_clocks
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.plan import Program, Repack, Wgmma
@@ -30,6 +30,7 @@ def roles_of(text: str) -> list[str]:
     return [kernel.body.role for kernel in program_of(text).kernels]
 
 
+BOTH = Copies(("a", "b"))
 ODD = ["m=1023 n=1023 k=1023", "m=4097 n=4097 k=4097", "m=997 n=1009 k=1013"]
 
 
@@ -77,13 +78,14 @@ def test_gpt2s_vocabulary_is_repacked_where_its_rows_are_odd() -> None:
 def test_what_a_copy_helps(fields: str, letters: str) -> None:
     given = dict(word.split("=") for word in fields.split())
     sizes = {"m": "1024", "n": "1024", "k": "1024", "arch": "sm_90a"}
-    assert "".join(copied_operands(GemmSpec.from_fields({**sizes, **given}))) == letters
+    spec = GemmSpec.from_fields({**sizes, **given})
+    assert copies_for(spec) == Copies(tuple(letters))
 
 
 def test_copies_start_on_lines_and_their_rows_too() -> None:
-    spec = as_copied(GemmSpec.from_text("m=100 n=dynamic:131 k=1023 dtype=bf16"), ("a", "b"))
+    spec = as_copied(GemmSpec.from_text("m=100 n=dynamic:131 k=1023 dtype=bf16"), BOTH)
     assert (spec.lda, spec.ldb, spec.align_a, spec.align_b) == (1024, 192, 256, 256)
-    spec = as_copied(GemmSpec.from_text("m=100 n=129 k=1023 dtype=int8"), ("b",))
+    spec = as_copied(GemmSpec.from_text("m=100 n=129 k=1023 dtype=int8"), Copies(("b",)))
     assert (spec.lda, spec.ldb) == (1023, 256)
 
 
@@ -92,11 +94,11 @@ def test_the_copies_cost_is_in_the_answers(family: object) -> None:
     spec = GemmSpec.from_text("m=1023 n=1023 k=1023 arch=sm_90a repack=on")
     setting = setting_of(spec, load_arch("sm_90a"))
     answer = family.best(setting)  # type: ignore[attr-defined]
-    copied = replace(as_copied(spec, ("a", "b")), overrides=replace(spec.overrides, repack=None))
+    copied = replace(as_copied(spec, BOTH), overrides=replace(spec.overrides, repack=None))
     alone = family.best(setting_of(copied, setting.arch))  # type: ignore[attr-defined]
-    copying = repack_clocks(spec, setting.machine, ("a", "b"))
+    copying = repack_clocks(spec, setting.machine, BOTH)
     assert answer.clocks == answer.prediction().clocks == pytest.approx(alone.clocks + copying)
-    assert answer.choice == RepackChoice(alone.choice, ("a", "b"))
+    assert answer.choice == RepackChoice(alone.choice, BOTH)
     assert answer.choice.words == f"A and B repacked, {alone.choice.words}"
 
 

@@ -66,6 +66,21 @@ __device__ __forceinline__ void shift_words(u32 (&words)[8], u32 bytes)
         words[w] = __funnelshift_r(words[w], words[w + 1], bytes % 4 * 8);
 }
 
+// Reads the 16 bytes from `source` on, which may start anywhere in [begin, end): aligned vectors,
+// two where it lies between them, and `skipped` bytes of the first come too. False, and nothing is
+// read, where a vector would leave the matrix: what lies beside it is not ours.
+__device__ __forceinline__ bool request_16(u32 (&words)[8], u32& skipped, const void* source,
+                                           const void* begin, const void* end)
+{
+    const auto address = reinterpret_cast<unsigned long long>(source);
+    skipped = address % 16;
+    const auto* const from = static_cast<const unsigned char*>(source) - skipped;
+    if (from < begin || from + (skipped == 0 ? 16 : 32) > end) return false;
+    load_16(words, from);
+    if (skipped != 0) load_16(words + 4, from + 16);
+    return true;
+}
+
 // Copies a tile of a row-major matrix. Its rows start anywhere, those of the copy on whole lines.
 template <typename Element>
 __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
@@ -75,26 +90,17 @@ __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
     const i64 row0 = i64{tile_row} * TILE_ROWS + threadIdx.x / ROW_THREADS;
     const int column = tile_column * TILE_COLUMNS + threadIdx.x % ROW_THREADS * VECTOR;
     if (column >= columns) return;
-    const Element* const behind = source + ((rows - 1) * ld + columns);
-    const auto* const begin = reinterpret_cast<const unsigned char*>(source);
-    const auto* const end = reinterpret_cast<const unsigned char*>(behind);
+    const Element* const end = source + ((rows - 1) * ld + columns);
 
-    // -- every read before any write: aligned vectors, two where a row starts between them --
+    // -- every read before any write --
     u32 words[PASSES][8] = {};
     u32 skipped[PASSES];
     bool whole[PASSES];
 #pragma unroll
     for (int pass = 0; pass < PASSES; ++pass) {
         const i64 row = row0 + pass * PASS_ROWS;
-        const auto* from = reinterpret_cast<const unsigned char*>(source + (row * ld + column));
-        skipped[pass] = reinterpret_cast<unsigned long long>(from) % 16;
-        from -= skipped[pass];
-        const int read = skipped[pass] == 0 ? 16 : 32;
-        whole[pass] = row < rows && from >= begin && from + read <= end;
-        if (whole[pass]) {
-            load_16(words[pass], from);
-            if (skipped[pass] != 0) load_16(words[pass] + 4, from + 16);
-        }
+        const Element* const from = source + (row * ld + column);
+        whole[pass] = row < rows && request_16(words[pass], skipped[pass], from, source, end);
     }
 
 #pragma unroll
@@ -106,7 +112,7 @@ __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
             shift_words(words[pass], skipped[pass]);
             *reinterpret_cast<uint4*>(target) =
                 uint4{words[pass][0], words[pass][1], words[pass][2], words[pass][3]};
-        } else {  // the matrix begins or ends here: what lies beside it is not to be read
+        } else {  // the matrix begins or ends here
             for (int v = 0; v < min(static_cast<int>(VECTOR), columns - column); ++v)
                 target[v] = source[row * ld + column + v];
         }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import MmaSyncChoice, RepackChoice
+from deepgemm_codegen.decide import Copies, MmaSyncChoice, RepackChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import format_verdict, gpu_oracle, verify
 from deepgemm_codegen.harness.cases import inputs_for
@@ -77,7 +77,7 @@ def test_a_program_of_several_kernels_shares_its_workspace(
 
 
 def test_copies_and_partial_sums_share_a_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
-    choice = RepackChoice(replace(SMALL, split_k=2), ("a", "b"))
+    choice = RepackChoice(replace(SMALL, split_k=2), Copies(("a", "b")))
     program = program_of("m=dynamic:90 n=75 k=99 dtype_c=fp16 epilogue=bias align_a=2", choice)
     ptx = compiled(source_of(program), program.target)
     cupy = FakeCupy(program, ptx)

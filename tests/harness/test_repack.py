@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from deepgemm_codegen.decide import RepackChoice, WgmmaChoice
+from deepgemm_codegen.decide import Copies, RepackChoice, WgmmaChoice
 from deepgemm_codegen.harness.blocks import blocks_for
 from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.problem import bind
@@ -16,13 +16,19 @@ from deepgemm_codegen.plan import Program, Repack
 from tests.harness.support import SMALL, assert_right, device_of, program_of, source_of
 
 WGMMA = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8)
-BOTH = ("a", "b")
+BOTH = Copies(("a", "b"))
+
+WGMMA_BYTES = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8, tile_k=128)
+TURNED = Copies(("a", "b"), turned=("a", "b"))
+A_TURNED = Copies(("a", "b"), turned=("a",))
+B_TURNED = Copies(("a", "b"), turned=("b",))
+HOPPER = "arch=sm_90a"
 
 CASES = [
     ("m=100 n=72 k=101 layout=nt", SMALL, BOTH),
     ("m=67 n=45 k=99 layout=tn batch=3 dtype_c=fp16 epilogue=bias,relu", SMALL, BOTH),
     ("m=70 n=33 k=1 layout=tt layout_d=t", SMALL, BOTH),  # rows shorter than a vector
-    ("m=5 n=700 k=64", SMALL, ("b",)),  # one operand, as its rows allow
+    ("m=5 n=700 k=64", SMALL, Copies(("b",))),  # one operand, as its rows allow
     ("m=64 n=64 k=64 lda=65 align_a=2 align_b=2 ldb=71", SMALL, BOTH),
     ("m=64 n=64 k=64 align_a=2 align_b=4", SMALL, BOTH),  # only the base is off
     ("m=80 n=64 k=77 dtype=int8 layout=nt align_a=1 align_b=1", SMALL, BOTH),
@@ -33,14 +39,22 @@ CASES = [
     ("m=100 n=91 k=101 layout=tn dtype=bf16 epilogue=bias,gelu arch=sm_90a", WGMMA, BOTH),
     ("m=130 n=67 k=200 layout=nn align_a=2 layout_d=t arch=sm_90a", WGMMA, BOTH),
     ("m=dynamic:90 n=dynamic:75 k=dynamic:101 layout=tt ldd=77 arch=sm_90a", WGMMA, BOTH),
-    ("m=64 n=65 k=600 arch=sm_90a launch=dependent", replace(WGMMA, split_k=3), ("b",)),
+    # 1-byte operands that lie across k, turned for wgmma.
+    (f"m=100 n=91 k=101 dtype=int8 layout=tn {HOPPER}", WGMMA_BYTES, TURNED),
+    (f"m=300 n=200 k=130 dtype=e4m3 layout=tt align_b=1 {HOPPER}", WGMMA_BYTES, A_TURNED),
+    (f"m=70 n=200 k=70 dtype=uint8 layout=nn lda=71 {HOPPER}", WGMMA_BYTES, B_TURNED),
+    (
+        f"m=dynamic:90 n=dynamic:75 k=dynamic:101 dtype=e5m2 layout=tn {HOPPER}",
+        WGMMA_BYTES,
+        TURNED,
+    ),
+    (f"m=64 n=65 k=900 dtype=e4m3 layout=nn {HOPPER}", replace(WGMMA_BYTES, split_k=3), B_TURNED),
+    ("m=64 n=65 k=600 arch=sm_90a launch=dependent", replace(WGMMA, split_k=3), Copies(("b",))),
 ]
 
 
 @pytest.mark.parametrize(("text", "choice", "copied"), CASES)
-def test_copies_are_multiplied_right(
-    text: str, choice: WgmmaChoice, copied: tuple[str, ...]
-) -> None:
+def test_copies_are_multiplied_right(text: str, choice: WgmmaChoice, copied: Copies) -> None:
     assert_right(text, RepackChoice(choice, copied))
 
 
@@ -55,7 +69,7 @@ def test_the_copies_of_a_tile_run_and_no_others() -> None:
     program = program_of("m=300 n=1000 k=777 layout=nn", RepackChoice(SMALL, BOTH))
     problem = bind(program)
     body = _first(program)
-    assert (body.tile_rows, body.tile_columns) == (32, 256)
+    assert body.tile_of(body.matrices[0]) == (32, 256)
     # A, 300 rows of 777: 10 x 4 tiles. B, 777 rows of 1000: 25 x 4.
     assert problem.blocks_of(program.kernels[0]) == 10 * 4 + 25 * 4
     found = blocks_for(problem, program.kernels[0], (0,))
@@ -66,7 +80,7 @@ def test_the_copies_of_a_tile_run_and_no_others() -> None:
 def test_short_rows_share_a_warp() -> None:
     program = program_of("m=300 n=200 k=37 layout=nt", RepackChoice(SMALL, BOTH))
     assert _first(program).row_threads == 8
-    assert _first(program).tile_rows == 128
+    assert _first(program).tile_of(_first(program).matrices[0])[0] == 128
 
 
 def test_rows_of_a_copy_start_on_lines() -> None:
@@ -76,6 +90,18 @@ def test_rows_of_a_copy_start_on_lines() -> None:
     assert [region.name for region in program.workspace.regions] == ["a_packed", "b_packed"]
     assert [region.offset.evaluate({}) for region in program.workspace.regions] == [0, 614400]
     assert program.workspace.bytes.evaluate({}) == 614400 + 392832 + 128  # on 256 bytes
+
+
+def test_the_squares_of_a_tile_are_turned_and_no_others() -> None:
+    text = "m=300 n=1000 k=777 dtype=int8 layout=tt arch=sm_90a"
+    program = program_of(text, RepackChoice(WGMMA_BYTES, A_TURNED))
+    problem, body = bind(program), _first(program)
+    a, b = body.matrices
+    assert (body.tile_of(a), a.pitch, b.pitch) == ((64, 64), 896, 896)
+    # A, 777 rows of 300: 13 x 5 squares. B, 1000 rows of 777: 32 x 2 tiles.
+    assert problem.blocks_of(program.kernels[0]) == 13 * 5 + 32 * 2
+    found = blocks_for(problem, program.kernels[0], (0,))
+    assert found == (*range(0, 65, 5), *range(65, 69))
 
 
 def test_sampled_tiles_of_a_large_program_pass() -> None:
@@ -88,12 +114,12 @@ def test_sampled_tiles_of_a_large_program_pass() -> None:
 MUTANTS: list[tuple[str, str, str]] = [
     ("the tail of a row is forgotten", r"\(column >= columns\)", "(column + VECTOR > columns)"),
     ("the last rows are forgotten", r"i64\{2\} \* M \+ TILE_ROWS - 1", "i64{2} * M"),
-    ("the second vector is not read", r"if \(skipped\[pass\] != 0\) load_16", "if (false) load_16"),
+    ("the second vector is not read", r"if \(skipped != 0\) load_16", "if (false) load_16"),
     ("nothing is shifted by 8", r"bytes & 8 \?", "false ?"),
     ("nothing is shifted by 4", r"bytes & 4 \?", "false ?"),
     ("nothing is shifted by 2", r"bytes % 4 \* 8", "0"),
-    ("what lies before the matrix is read", r" && from >= begin", ""),
-    ("what lies behind it is read", r" && from \+ read <= end", ""),
+    ("what lies before the matrix is read", r"from < begin \|\| ", ""),
+    ("what lies behind it is read", r" \|\| from \+ \(skipped == 0 \? 16 : 32\) > end", ""),
     ("its end is read with what follows", r"min\(static_cast<int>\(VECTOR\), c", "max(8, c"),
     ("B is copied as A", r"tile -= a_tiles;", ""),
     ("B's copy has A's rows", r"LDB_PACKED, b", "LDA_PACKED, b"),
@@ -103,10 +129,32 @@ MUTANTS: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
+TURNING: list[tuple[str, str, str]] = [
+    ("nothing waits for the tile", r"__syncthreads\(\);", ""),
+    ("rows of the tile overlap", r"target = tile \+ \(y \* TURN", "target = tile + (y * 48"),
+    ("the skew is read differently", r"from = tile \+ \(y \* TURN", "from = tile + (y * 48"),
+    ("bytes change places", r"v % 4 \* 8", "(3 - v % 4) * 8"),
+    ("A's last columns are forgotten", r"\(M \+ TURN - 1\)", "M"),
+    ("A's last rows are forgotten", r"\(K \+ TURN - 1\)", "K"),
+    ("the square is not turned", r"i64\{column\} \* pitch \+ row", "i64{row} * pitch + column"),
+    ("columns are its neighbour's", r"tile_column \* TURN \+ x;", "tile_row * TURN + x;"),
+    ("unwritten bytes are read", r"if \(row \+ v < rows\) words", "words"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "pattern", "replacement"), TURNING, ids=[m[0] for m in TURNING])
+def test_a_mutant_that_turns_dies(what: str, pattern: str, replacement: str) -> None:
+    text = "m=135 n=70 k=333 dtype=int8 layout=tn lda=137 arch=sm_90a"
+    _dies(program_of(text, RepackChoice(WGMMA_BYTES, TURNED)), what, pattern, replacement)
+
+
 @pytest.mark.parametrize(("what", "pattern", "replacement"), MUTANTS, ids=[m[0] for m in MUTANTS])
 def test_a_mutant_dies(what: str, pattern: str, replacement: str) -> None:
     text = "m=67 n=300 k=77 layout=nn batch=2 align_a=2"
-    program = program_of(text, RepackChoice(SMALL, BOTH))
+    _dies(program_of(text, RepackChoice(SMALL, BOTH)), what, pattern, replacement)
+
+
+def _dies(program: Program, what: str, pattern: str, replacement: str) -> None:
     source = source_of(program)
     found = re.search(pattern, source)
     assert found, f"nothing in the file matches {pattern!r}"

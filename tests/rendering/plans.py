@@ -5,6 +5,7 @@ from __future__ import annotations
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import (
     BandwidthChoice,
+    Copies,
     MmaSyncChoice,
     RepackChoice,
     SimtChoice,
@@ -341,7 +342,7 @@ GOLDEN: dict[str, Program] = {
     ),
     # Odd rows are copied first, of a batch too; then 16 bytes at a time.
     "repack_tn": _plan(
-        RepackChoice(MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8), ("a", "b")),
+        RepackChoice(MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8), Copies(("a", "b"))),
         m=99,
         n=77,
         k=1001,
@@ -349,9 +350,33 @@ GOLDEN: dict[str, Program] = {
         layout="tn",
         arch="sm_80",
     ),
+    # Bytes that lie across k are turned, of a batch too.
+    "repack_turned_tt": _plan(
+        RepackChoice(MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 8), Copies(("a", "b"), turned=("a",))),
+        m=99,
+        n=77,
+        k=1001,
+        batch=3,
+        dtype="int8",
+        layout="tt",
+        arch="sm_80",
+    ),
+    # The same through wgmma, whose mma reads along k only.
+    "repack_turned_wgmma_tn": _plan(
+        RepackChoice(
+            WgmmaChoice(128, 128, 2, 1, 5, 1, 1, 8, tile_k=128),
+            Copies(("a", "b"), turned=("a", "b")),
+        ),
+        m=512,
+        n=768,
+        k=1024,
+        dtype="e4m3",
+        layout="tn",
+        arch="sm_90a",
+    ),
     # One operand copied, sizes at run time, k in parts: three kernels.
     "repack_split_k_dynamic_nn": _plan(
-        RepackChoice(WgmmaChoice(64, 64, 1, 1, 6, 1, 1, 4, 8), ("b",)),
+        RepackChoice(WgmmaChoice(64, 64, 1, 1, 6, 1, 1, 4, 8), Copies(("b",))),
         m="dynamic:64",
         n="dynamic:515",
         k=8192,

@@ -13,7 +13,7 @@ from deepgemm_codegen.decide.mma_sync.questions import answers
 from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
-from deepgemm_codegen.decide.repack import best_with_copies
+from deepgemm_codegen.decide.repack import best_with_copies, copies_for
 from deepgemm_codegen.decide.split_k import cheapest_cut, cut, parts_to_try, trailing_clocks
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
 
 
 def _best(setting: Setting, below: float = inf) -> Answer | None:
-    return best_with_copies(_best_product, setting, below, as_they_lie=True)
+    copies = copies_for(setting.spec)
+    return best_with_copies(_best_product, setting, below, copies, as_they_lie=True)
 
 
 def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:

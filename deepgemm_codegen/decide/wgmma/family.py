@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
-from deepgemm_codegen.decide.repack import best_with_copies, copied_operands
+from deepgemm_codegen.decide.repack import Copies, best_with_copies, contiguous_of, copies_for
 from deepgemm_codegen.decide.split_k import cheapest_cut, parts_to_try, trailing_clocks
 from deepgemm_codegen.decide.tma import tma_obstacle
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
@@ -96,7 +96,7 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         return "k = 0 leaves nothing to multiply"
     if reason := _types_obstacle(spec, arch):
         return reason
-    return _unread(spec, ()) and _unread(spec, copied_operands(spec))
+    return _unread(spec, Copies()) and _unread(spec, copies_for(spec, along_k=True))
 
 
 def _types_obstacle(spec: GemmSpec, arch: Arch) -> str:
@@ -104,21 +104,29 @@ def _types_obstacle(spec: GemmSpec, arch: Arch) -> str:
     for dtype in (spec.dtype_a, spec.dtype_b):
         if not arch.wgmma_rate(dtype.name):
             return f"it multiplies no {dtype}"
-    if spec.dtype_a.bytes == 1 and spec.layout != "nt":
-        which, where = ("A", "m") if spec.layout[0] == "t" else ("B", "n")
-        return f"{which} has {where} contiguous; it reads 1-byte operands along k only: layout nt"
     return ""
 
 
-def _unread(spec: GemmSpec, copied: tuple[str, ...]) -> str:
-    """Why TMA cannot read an operand that is not copied first."""
-    found = (tma_obstacle(spec, letter) for letter in "ab" if letter not in copied)
-    return next(filter(None, found), "")
+def _unread(spec: GemmSpec, copies: Copies) -> str:
+    """Why it cannot read an operand that is not copied first."""
+    for letter in "ab":
+        if letter in copies.letters:
+            continue
+        where = contiguous_of(spec, letter)
+        if spec.dtype_a.bytes == 1 and where != "k":
+            return (
+                f"{letter.upper()} has {where} contiguous; it reads 1-byte operands along k only:"
+                " layout nt, or repack = on"
+            )
+        if reason := tma_obstacle(spec, letter):
+            return reason
+    return ""
 
 
 def _best(setting: Setting, below: float = inf) -> Answer | None:
-    served = not _unread(setting.spec, ())
-    return best_with_copies(_best_product, setting, below, as_they_lie=served)
+    spec = setting.spec
+    served, copies = not _unread(spec, Copies()), copies_for(spec, along_k=True)
+    return best_with_copies(_best_product, setting, below, copies, as_they_lie=served)
 
 
 def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:
