@@ -334,7 +334,6 @@ gemm_e5m2_tn_250x256x1000_sm_120_554b60c6(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
         __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
@@ -347,7 +346,7 @@ gemm_e5m2_tn_250x256x1000_sm_120_554b60c6(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; j += 2) {  // column c of fragments j, j + 1: 2c, 2c + 1
             const int column = j * 8 + lane % 4 * 4;

@@ -347,7 +347,7 @@ gemm_int8_nn_64x96x256_sm_75_ced39838(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; j += 2) {  // column c of fragments j, j + 1: 2c, 2c + 1
             const int column = j * 8 + lane % 4 * 4;

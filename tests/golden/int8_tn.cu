@@ -362,7 +362,6 @@ gemm_int8_tn_1000x480x1000_sm_80_799bd8af(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
         __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
@@ -375,7 +374,7 @@ gemm_int8_tn_1000x480x1000_sm_80_799bd8af(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; j += 2) {  // column c of fragments j, j + 1: 2c, 2c + 1
             const int column = j * 8 + lane % 4 * 4;

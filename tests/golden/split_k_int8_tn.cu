@@ -313,7 +313,6 @@ gemm_int8_tn_100x480x8192_sm_80_cac286df_product(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
     }
 
     // -- this part's sums to the workspace: four lanes write 32 bytes of a row --

@@ -281,7 +281,6 @@ gemm_fp16_nt_128x256x4096_sm_80_d8c11a3a_product(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
     }
 
     // -- this part's sums to the workspace: four lanes write 32 bytes of a row --

@@ -339,7 +339,6 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
             read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
         __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
@@ -352,7 +351,7 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; ++j) {
             const int column = j * 8 + lane % 4 * 2;

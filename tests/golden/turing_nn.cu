@@ -360,7 +360,7 @@ gemm_fp16_nn_1000x96x1024_sm_75_eb46e822(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; ++j) {
             const int column = j * 8 + lane % 4 * 2;

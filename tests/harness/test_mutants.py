@@ -107,7 +107,7 @@ MUTANTS = {
     "barrier before the slabs removed": Mutant("tails", BARRIER, "", which=-1, seen="race"),
     "barrier removed, register copies": Mutant("odd", BARRIER, "", which=-2, seen="race"),
     "slab barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=-1, seen="race"),
-    "slab reuse barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=0, seen="race"),
+    "slab reuse barrier removed": Mutant("tails", r"if \(i > 0\) __syncwarp\(\);", "", seen="race"),
     "wait loosened by one": Mutant(
         "tails", r"cp_async_wait<STAGES - 2>", "cp_async_wait<STAGES - 1>"
     ),
