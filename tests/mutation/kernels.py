@@ -1,0 +1,140 @@
+"""Which shipped kernels are mutated: drawn by seed from the repository's kernel files.
+
+What a family is, its plans tell. The draw takes kernels in a shuffled order, first those that add
+a trait (a tail, a parity of the number of slices, a primitive, a layout) which none before had.
+Those that are smaller than a tile or a ring come last, where a family has no others.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import decide
+from deepgemm_codegen.printing import text_of
+from deepgemm_codegen.render import render_program
+from deepgemm_codegen.resources import data_folder
+from deepgemm_codegen.specfile import read_all
+from tests.rendering.plans import GOLDEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from deepgemm_codegen.plan import KernelPlan, Program
+
+__all__ = ["Specimen", "draw", "family_of", "golden", "shipped", "traits_of"]
+
+MOST_SLICES, MOST_ELEMENTS = 64, 1 << 25
+"""Of k in one block, and of D: beyond them a kernel repeats itself, and a mutant takes seconds."""
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A program to be mutated.
+
+    Attributes:
+        family: see `family_of`.
+        spec: the spec's line.
+        file: who asks for it.
+        program: its plan.
+        source: its CUDA text.
+    """
+
+    family: str
+    spec: str
+    file: str
+    program: Program
+    source: str
+
+    @classmethod
+    def of(cls, program: Program, file: str) -> Specimen:
+        """The specimen of a plan."""
+        spec = str(program.spec)
+        return cls(family_of(program), spec, file, program, render_program(program))
+
+
+def family_of(program: Program) -> str:
+    """The stem of the template that multiplies, and whether other kernels help it."""
+    stem = Path(program.product.body.template).name.partition(".")[0]
+    return stem if len(program.kernels) == 1 else f"{stem}, split-K"
+
+
+def slices_of(plan: KernelPlan) -> int:
+    """Slices of k that one block sums."""
+    return -(-plan.k.size // (plan.k.tile * plan.k.split))
+
+
+def shipped() -> list[Specimen]:
+    """Every program of the repository's kernel files, each spec once, but for the largest."""
+    folder = data_folder("configs")
+    files = sorted([*(folder / "kernels").glob("*.yaml"), *(folder / "bench").glob("*.yaml")])
+    entries = {str(e.spec): (e.spec, file.name) for file in files for e in read_all([str(file)])}
+    programs = (
+        (decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)), file)
+        for spec, file in entries.values()
+    )
+    return [Specimen.of(program, file) for program, file in programs if _is_small(program)]
+
+
+def golden() -> list[Specimen]:
+    """The golden programs, for families that no kernel file asks for."""
+    return [Specimen.of(p, f"golden/{name}.cu") for name, p in GOLDEN.items() if _is_small(p)]
+
+
+def _is_small(program: Program) -> bool:
+    plan = program.product
+    return slices_of(plan) <= MOST_SLICES and plan.m.size * plan.n.size <= MOST_ELEMENTS
+
+
+def _fills(program: Program) -> bool:
+    """Whether there is a whole tile and a whole ring: of smaller ones most code does nothing."""
+    plan = program.product
+    whole = plan.m.size >= plan.m.tile and plan.n.size >= plan.n.tile
+    return whole and slices_of(plan) >= getattr(plan.body, "stages", 1)
+
+
+def traits_of(program: Program) -> frozenset[str]:
+    """What distinguishes a program from others where faults are concerned."""
+    plan = program.product
+    slices, stages = slices_of(plan), getattr(plan.body, "stages", 1)
+    traits = {f"tail {extent.role}" for extent in plan.extents if extent.tail}
+    traits |= {f"{extent.role} dynamic" for extent in plan.extents if extent.dynamic}
+    traits |= {"odd slices" if slices % 2 else "even slices", f"layout {plan.spec.layout}"}
+    traits |= {"odd stages" if stages % 2 else "even stages", plan.spec.dtype_a.name}
+    traits |= {"fewer slices than stages"} if slices < stages else set()
+    traits |= {f"{getattr(plan.body, 'tiles_at_once', 1)} tiles at once"}
+    for kernel in program.kernels:
+        traits |= {f"{name} {width}" for name, width in text_of(kernel).primitives}
+        traits |= {step.kind for step in kernel.epilogue}
+    return frozenset(traits)
+
+
+def draw(count: int, seed: int, specimens: Iterable[Specimen] = ()) -> list[Specimen]:
+    """``count`` programs of every family, by family and then in the order drawn.
+
+    Args:
+        count: of each family; all of one that has no more.
+        seed: the same seed draws the same programs from the same files.
+        specimens: to draw from; empty for `shipped`, with `golden` where a family has too few.
+    """
+    families: dict[str, list[Specimen]] = {}
+    for specimen in specimens or shipped():
+        families.setdefault(specimen.family, []).append(specimen)
+    for specimen in () if specimens else golden():
+        if len(families.setdefault(specimen.family, [])) < count:
+            families[specimen.family].append(specimen)
+    chosen: list[Specimen] = []
+    for family in sorted(families):
+        rest = sorted(families[family], key=lambda specimen: (specimen.spec, specimen.file))
+        random.Random(f"{seed} {family}").shuffle(rest)
+        seen: set[str] = set()
+        for _ in range(min(count, len(rest))):
+            # The one with most new traits; of equals, the first in the shuffled order.
+            best = max(rest, key=lambda s: (_fills(s.program), len(traits_of(s.program) - seen)))
+            rest.remove(best)
+            seen |= traits_of(best.program)
+            chosen.append(best)
+    return chosen

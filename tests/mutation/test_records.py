@@ -1,0 +1,101 @@
+"""The draw, records, explanations and the page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.mutation.explanations import Explanation, groups, read
+from tests.mutation.kernels import Specimen, draw, golden, traits_of
+from tests.mutation.operators import OPERATORS
+from tests.mutation.plan_operators import PLAN_OPERATORS
+from tests.mutation.report import page, share_killed
+from tests.mutation.score import Fate, Record
+
+WAIT = Fate("wait dropped", "dropped: wait", 40, 30, "wait();  // for nothing", same_code=False)
+SAME = replace(WAIT, same_code=True)
+
+
+def record(name: str = "k", *fates: Fate) -> Record:
+    return Record("mma_sync", name, "m=1", "a.yaml", 1.5, {"wait dropped": {"race": 3}}, [*fates])
+
+
+def test_the_score_leaves_out_only_what_is_the_same_code() -> None:
+    assert share_killed([record()]) == 1.0
+    assert share_killed([record("k", WAIT, SAME)]) == 0.75
+    assert Record.of_json(json.loads(json.dumps(record("k", WAIT, SAME).as_json()))) == record(
+        "k", WAIT, SAME
+    )
+
+
+def explained(most: int = 1) -> Explanation:
+    return Explanation("mma_sync", "wait dropped", WAIT.text, most, "nothing to wait for", "here")
+
+
+def test_an_explanation_covers_its_line_and_no_more_mutants_than_it_says() -> None:
+    (group,) = groups([record("a", WAIT), record("b", WAIT, SAME)], [explained()])
+    assert group.explanation == explained()
+    assert [name for name, _ in group.fates] == ["a", "b"]
+    (group,) = groups([record("a", WAIT, replace(WAIT, line=41))], [explained()])
+    assert group.explanation is None
+    (group,) = groups([record("a", WAIT, replace(WAIT, line=41))], [explained(2)])
+    assert group.explanation is not None
+    (group,) = groups([record("a", replace(WAIT, text="another();"))], [explained()])
+    assert group.explanation is None
+
+
+def test_the_page_names_what_is_not_explained() -> None:
+    records = [record("a", WAIT, SAME)]
+    told_page = page(records, groups(records, []), "python score.py")
+    assert "75.0 % killed: 3 of 4 mutants of 1 kernels, 1 set aside" in told_page
+    assert (
+        "| wait dropped | a wait for copies, products or a phase is gone | 3 | 1 | 1 |" in told_page
+    )
+    assert "| race | 3 |" in told_page
+    assert "**unexplained**" in told_page
+    told_page = page(records, groups(records, [explained()]), "python score.py")
+    assert "here: nothing to wait for" in told_page
+    assert "unexplained" not in told_page
+
+
+def test_explanations_are_of_operators_and_unique() -> None:
+    names = {o.name for o in OPERATORS} | {o.name for o in PLAN_OPERATORS}
+    found = read()
+    assert {e.operator for e in found} <= names
+    assert {e.kind for e in found} <= {"equivalent", "here", "hole"}
+    keys = [(e.family, e.operator, e.line) for e in found]
+    assert len(set(keys)) == len(keys)
+    assert all(e.why and e.most > 0 and e.line == e.line.strip() for e in found)
+
+
+def test_a_draw_has_what_matters_and_is_the_same_for_a_seed() -> None:
+    pool = golden()
+    chosen = draw(3, 0, pool)
+    assert [s.program.name for s in chosen] == [s.program.name for s in draw(3, 0, pool[::-1])]
+    others = {tuple(s.program.name for s in draw(3, seed, pool)) for seed in range(5)}
+    assert len(others) > 1
+    families = {s.family for s in pool}
+    assert families >= {"mma_sync", "wgmma", "bandwidth", "simt", "mma_sync, split-K"}
+    for family in families:
+        mine = [s for s in chosen if s.family == family]
+        assert len(mine) == min(3, sum(s.family == family for s in pool))
+    traits = frozenset().union(*(traits_of(s.program) for s in draw(10, 0, pool)))
+    assert {"tail m", "tail n", "tail k", "odd slices", "even slices"} <= traits
+
+
+@pytest.mark.full
+def test_the_draw_from_the_shipped_kernels() -> None:
+    chosen = draw(10, 0)
+    for family in {s.family for s in chosen} - {"simt"}:
+        mine = [s for s in chosen if s.family == family]
+        traits = frozenset().union(*(traits_of(s.program) for s in mine))
+        assert {"odd slices", "even slices"} <= traits, family
+        assert len(mine) >= 8, family
+
+
+def test_a_specimen_tells_its_family() -> None:
+    families = {s.family for s in golden()}
+    assert "wgmma, split-K" in families
+    assert all(isinstance(s, Specimen) and s.source for s in golden())
