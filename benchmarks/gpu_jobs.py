@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gpu_single import Job
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice, decide
+from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, SimtChoice, WgmmaChoice, decide
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype
@@ -75,8 +75,24 @@ SMALL: dict[str, tuple[Any, str]] = {
         WgmmaChoice(64, 48, 1, 1, 4, 1, 1, 4),
         "m=256 n=249 k=256 layout=nt epilogue=bias arch=sm_90a",
     ),
+    "simt_nt": (
+        SimtChoice(64, 64, 16, 2, 2, 3, 1, 8),
+        "m=128 n=128 k=128 dtype=fp32 layout=nt arch=sm_90",
+    ),
+    "bandwidth_nt": (
+        BandwidthChoice(2, 2, 4, 4, 1),
+        "m=8 n=256 k=1024 dtype=bf16 layout=nt arch=sm_90",
+    ),
+    "mma_split_nt": (
+        MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8, 3),
+        "m=128 n=128 k=448 layout=nt epilogue=bias,relu arch=sm_90",
+    ),
+    "wgmma_split_nt": (
+        WgmmaChoice(128, 64, 2, 1, 4, 1, 1, 8, split_k=2),
+        "m=256 n=128 k=512 layout=nt arch=sm_90a",
+    ),
 }
-"""Kernels of one kind each, 256-cubed: name to choice and spec."""
+"""Programs of one kind each, at most 256-cubed: name to choice and spec."""
 
 
 def program_of(name: str) -> Program:

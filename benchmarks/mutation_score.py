@@ -36,7 +36,7 @@ def judged(job: tuple[Specimen, Path]) -> Record:
     from tests.mutation.score import Record, code_digest, examine
 
     specimen, work = job
-    file = work / f"{specimen.program.name}-{code_digest()}.json"
+    file = work / f"{specimen.program.name}-{code_digest(specimen.source)}.json"
     if file.exists():
         return Record.of_json(json.loads(file.read_text()))
     record = examine(specimen, lambda line: print(line, file=sys.stderr, flush=True))

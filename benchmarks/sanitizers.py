@@ -1,11 +1,13 @@
 """What compute-sanitizer says of shipped kernels, and which planted faults each tool sees.
 
     python benchmarks/sanitizers.py --out FOLDER [--jobs 8] [--tool racecheck] [--limit 60]
+        [--race-limit 300] [--patience 30]
 
-Runs memcheck, racecheck, synccheck and initcheck over small launches: of shipped kernels and some
+Runs memcheck, synccheck, initcheck and racecheck over small launches: of shipped kernels and some
 of each kind, which must be clean, and of kernels with one planted fault each. The emulator runs the
-same faults. Writes ``sanitizers.json`` and ``sanitizers.md``: a table of tools and kernels, and one
-of tools and faults. Exit code 1 when a sound kernel is not clean, 3 when there is no GPU or no
+same faults. racecheck, which takes a hundred times as long, has the small ones alone. Writes
+``sanitizers.json`` and ``sanitizers.md`` after each tool: a table of tools and kernels, and one of
+tools and faults. Exit code 1 when a sound kernel is not clean, 3 when there is no GPU or no
 compute-sanitizer.
 """
 
@@ -17,6 +19,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +27,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +48,8 @@ from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+TOOLS = ("memcheck", "synccheck", "initcheck", "racecheck")
+"""The slow one last: what the others said is written by then."""
 
 BASES: dict[str, tuple[Any, str]] = {
     # Sixteen-byte copies with zero fill, C, steps, padding behind D's rows.
@@ -233,6 +238,11 @@ def command_of(tool: str) -> list[str]:
     return words
 
 
+def wanted_under(tool: str, name: str) -> bool:
+    """Whether a job is run under a tool."""
+    return tool != "racecheck" or name not in gpu_jobs.SHIPPED
+
+
 def parse(text: str) -> dict[str, dict[str, Any]]:
     """By job: what was said of it (first lines of each report, with counts), and of its values."""
     found: dict[str, dict[str, Any]] = {}
@@ -264,33 +274,69 @@ def headline(line: str) -> str:
     return " ".join(said.split())[:90]
 
 
-def run_tool(tool: str, jobs: list[Any], limit: float) -> dict[str, dict[str, Any]]:
-    """All jobs under one tool; a job that takes the context with it is gone on behind."""
+def run_tool(
+    tool: str, jobs: list[Any], limit: float, patience: float = inf
+) -> dict[str, dict[str, Any]]:
+    """All jobs under one tool; a job that takes the context with it is gone on behind.
+
+    Args:
+        tool: one of `TOOLS`.
+        jobs: in the order in which they run.
+        limit: seconds for all of them; what is left then is not run.
+        patience: seconds for one; the next one is gone on with then.
+    """
     words = command_of(tool)
     found: dict[str, dict[str, Any]] = {}
+    until = time.monotonic() + limit
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "jobs"
         path.write_bytes(pickle.dumps(jobs))
-        while len(found) < len(jobs):
+        while len(found) < len(jobs) and time.monotonic() < until:
             runner = [sys.executable, str(ROOT / "benchmarks" / "gpu_single.py"), str(path)]
             command = [*words, *runner, "--from", str(len(found))]
-            try:
-                done = subprocess.run(
-                    command, capture_output=True, text=True, check=False, timeout=limit,
-                    env={**os.environ, "PYTHONPATH": str(ROOT)},
-                )  # fmt: skip
-                text, code = done.stdout + done.stderr, done.returncode
-            except subprocess.TimeoutExpired as error:
-                text = (error.stdout or b"").decode("utf-8", "replace")
-                code = CONTEXT_LOST
+            text, code = watched(command, Path(folder) / "log", until, patience)
             new = parse(text)
             if not new:
                 print(f"{tool} ran nothing more (exit code {code}):\n{text[-2000:]}", flush=True)
                 break
             found |= new
-            if code != CONTEXT_LOST and len(found) < len(jobs):
+            if code not in (CONTEXT_LOST, STOPPED) and len(found) < len(jobs):
                 break
     return found
+
+
+STOPPED = -1
+"""Exit code of a command that was stopped."""
+
+
+def watched(command: list[str], log: Path, until: float, patience: float) -> tuple[str, int]:
+    """What a command says, and its exit code; it is stopped when it falls silent, and in time.
+
+    A tool starts the program in a process of its own: both are stopped.
+
+    Args:
+        command: the words.
+        log: a file for what it says.
+        until: time (``time.monotonic``) when it is stopped.
+        patience: seconds after its last line when it is stopped.
+    """
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        said, last = 0, time.monotonic()
+        while (code := process.poll()) is None:
+            time.sleep(0.05)
+            now, size = time.monotonic(), log.stat().st_size
+            if size > said:
+                said, last = size, now
+            if now > min(until, last + patience):
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                code = STOPPED
+                break
+    return log.read_bytes().decode("utf-8", "replace"), code
 
 
 def verdict_of(result: dict[str, Any] | None) -> str:
@@ -314,7 +360,10 @@ def tables(jobs: list[Any], found: dict[str, dict[str, Any]], machine: dict[str,
         f"| --- | --- | --- |{' --- |' * (len(found) + 2)}",
     ]  # fmt: skip
     for job in (j for j in jobs if j.name not in FAULTS):
-        cells = [verdict_of(found[tool].get(job.name)) for tool in found]
+        cells = [
+            verdict_of(found[tool].get(job.name)) if wanted_under(tool, job.name) else "left out"
+            for tool in found
+        ]
         about = job.about
         lines.append(
             f"| {job.name} | {about['kernel']} | {about['about']} | {' | '.join(cells)} |"
@@ -352,6 +401,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--tool", action="append", choices=TOOLS)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds a tool may take")
+    parser.add_argument("--race-limit", type=float, default=300.0, help="seconds racecheck may")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds a job may take")
     options = parser.parse_args()
     names = [*gpu_jobs.SHIPPED, *gpu_jobs.SMALL, *(f"sound_{b}" for b in BASES), *FAULTS]
     jobs = list(in_processes(partial(build), names, options.jobs))
@@ -379,30 +430,42 @@ def main() -> int:
         "gpu": properties["name"].decode(),
         "compute-sanitizer": " ".join(re.findall(r"[Vv]ersion \S+", version.stdout)[:1]),
     }
-    found, seconds = {}, {}
-    for tool in options.tool or TOOLS:
-        begun = time.perf_counter()
-        found[tool] = run_tool(tool, jobs, options.limit)
-        seconds[tool] = round(time.perf_counter() - begun, 1)
-        print(f"{tool}: {len(found[tool])} of {len(jobs)} jobs in {seconds[tool]} s", flush=True)
-    machine["seconds"] = ", ".join(f"{tool} {time}" for tool, time in seconds.items())
     options.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    seconds: dict[str, float] = {}
+    for tool in options.tool or TOOLS:
+        mine = [job for job in jobs if wanted_under(tool, job.name)]
+        limit = options.race_limit if tool == "racecheck" else options.limit
+        begun = time.perf_counter()
+        found[tool] = run_tool(tool, mine, limit, options.patience)
+        seconds[tool] = round(time.perf_counter() - begun, 1)
+        print(f"{tool}: {len(found[tool])} of {len(mine)} jobs in {seconds[tool]} s", flush=True)
+        machine["seconds"] = ", ".join(f"{tool} {time}" for tool, time in seconds.items())
+        write(options.out, jobs, found, machine)
+    unclean = [
+        f"{job.name}: {tool}: {verdict_of(found[tool].get(job.name))}"
+        for job in jobs
+        for tool in found
+        if job.name not in FAULTS
+        and wanted_under(tool, job.name)
+        and verdict_of(found[tool].get(job.name)) != "clean"
+    ]
+    print("\n".join(unclean) or "every sound kernel is clean under every tool")
+    return int(bool(unclean))
+
+
+def write(
+    folder: Path, jobs: list[Any], found: dict[str, dict[str, Any]], machine: dict[str, str]
+) -> None:
+    """Writes both files: what the tools have said so far."""
     records = [
         {"name": job.name, **{k: v for k, v in job.about.items() if k != "seconds"},
          "tools": {tool: found[tool].get(job.name) for tool in found}}
         for job in jobs
     ]  # fmt: skip
     document = {**machine, "jobs": records}
-    (options.out / "sanitizers.json").write_text(json.dumps(document, indent=1) + "\n")
-    (options.out / "sanitizers.md").write_text(tables(jobs, found, machine))
-    unclean = [
-        f"{job.name}: {tool}: {verdict_of(found[tool].get(job.name))}"
-        for job in jobs
-        for tool in found
-        if job.name not in FAULTS and verdict_of(found[tool].get(job.name)) != "clean"
-    ]
-    print("\n".join(unclean) or "every sound kernel is clean under every tool")
-    return int(bool(unclean))
+    (folder / "sanitizers.json").write_text(json.dumps(document, indent=1) + "\n")
+    (folder / "sanitizers.md").write_text(tables(jobs, found, machine))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from deepgemm_codegen.harness.inputs import (
     Factors,
     Inputs,
     Integers,
+    Nans,
     Normal,
-    OneNan,
     SmallIntegers,
     Values,
     exact_limit,
@@ -228,11 +228,27 @@ def _full_size(program: Program, seed: int) -> list[Case]:
         )
     unread = _with(integers, a=None, b=None, c=None)
     found.append(Case("hostile", sizes.bind(program, 0.0, 0.0), unread, exact=True, share=0.25))
-    nan = not plan.spec.dtype_a.integer
-    if nan and 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
-        row = plain.m - 1
-        poisoned = _with(integers, a=OneNan(integers.values["a"], row), c=Constant(NAN))
-        found.append(Case("hostile", plain, poisoned, exact=True, share=0.0))
+    if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
+        if nans := _nans(plain, integers):
+            poisoned = _with(integers, **nans, c=Constant(NAN))
+            found.append(Case("hostile", plain, poisoned, exact=True, share=0.0))
+    return found
+
+
+def _nans(problem: Problem, inputs: Inputs) -> dict[str, Values]:
+    """NaN at the start of every other row of A and column of B, the last of them among those.
+
+    A copy that goes on behind the end of a row, or of a column that is stored as one, fetches the
+    start of the next: where it should have cleared its tail, zeros of the other operand hide a
+    number, and do not hide a NaN. Rows and columns between them must stay clean.
+    """
+    found: dict[str, Values] = {}
+    rows, columns = (problem.m - 1, 2), (problem.n - 1, 2)
+    spec = problem.spec
+    if not spec.dtype_a.integer and (problem.m > 1 or problem.n == 1):
+        found["a"] = Nans(inputs.values["a"], rows=rows)
+    if not spec.dtype_b.integer and problem.n > 1:
+        found["b"] = Nans(inputs.values["b"], columns=columns)
     return found
 
 

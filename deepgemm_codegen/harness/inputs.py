@@ -18,7 +18,7 @@ __all__ = [
     "Inputs",
     "Integers",
     "Normal",
-    "OneNan",
+    "Nans",
     "SmallIntegers",
     "Values",
     "exact_limit",
@@ -151,17 +151,27 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class OneNan:
-    """Other values with a NaN at the start of one row; in A, that row of D must be NaN."""
+class Nans:
+    """Other values with NaN in some places; in A, those rows of D must be NaN, in B its columns.
+
+    Attributes:
+        values: the others.
+        rows, columns: the first index and the step to the next ones, 0 for that index alone.
+    """
 
     values: Values
-    row: int
+    rows: tuple[int, int] = (0, 0)
+    columns: tuple[int, int] = (0, 0)
 
     def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
         """See `Values`."""
         found = self.values.at(batch, row, column, xp)
-        here = (xp.asarray(row) == self.row) & (xp.asarray(column) == 0)
+        here = _is_among(xp.asarray(row), *self.rows) & _is_among(xp.asarray(column), *self.columns)
         return xp.where(here, xp.float32("nan"), found)
+
+
+def _is_among(index: Any, first: int, step: int) -> Any:
+    return index % step == first % step if step else index == first
 
 
 @dataclass(frozen=True, slots=True)

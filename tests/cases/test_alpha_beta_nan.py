@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from deepgemm_codegen.harness.inputs import Constant, OneNan, SmallIntegers
+from deepgemm_codegen.harness.inputs import Constant, Nans, SmallIntegers
 from deepgemm_codegen.harness.problem import bind
 from tests.cases import planted as faults
 from tests.cases.planted import planted
@@ -90,7 +90,7 @@ def test_b08_products_beyond_fp16() -> None:
 def test_b09_relu_lets_nan_through() -> None:
     """Fault seen: relu as a maximum."""
     plan = plan_of("m=64 n=64 k=32 epilogue=relu")
-    d = launch(plan, a=OneNan(Constant(-1.0), 5), b=1).d[0]
+    d = launch(plan, a=Nans(Constant(-1.0), rows=(5, 0)), b=1).d[0]
     assert np.isnan(d[5]).all()
     assert (np.delete(d, 5, axis=0) == 0).all()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import pickle
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -252,7 +253,7 @@ def test_what_ncu_says_is_read() -> None:
 
 def test_counts_are_put_beside_each_other() -> None:
     job = NCU.build("mma_tn_c_fp32")
-    counts = job.about["counts"]
+    ((kernel, counts),) = job.about["counts"].items()
     # 16 tiles, 8 slices of two steps, four warps, A's fragments and B's by one ldmatrix each.
     assert counts["ldmatrix"]["requests"] == 16 * 8 * 2 * 4 * (2 + 2)
     assert counts["ldmatrix"]["wavefronts"] == 4 * counts["ldmatrix"]["requests"]
@@ -260,11 +261,101 @@ def test_counts_are_put_beside_each_other() -> None:
     assert all(not kind.get("excess") for kind in counts.values())
     metric = NCU.QUANTITIES["shared load wavefronts"].metric
     loads = sum(counts[kind]["wavefronts"] for kind in ("ld.shared", "ldmatrix"))
-    rows = {row["quantity"]: row for row in NCU.compared(job, {metric: loads + 10})}
+    rows = {row["quantity"]: row for row in NCU.compared(counts, {metric: loads + 10})}
+    # What cp.async reads is a global load to ncu.
+    read = rows["global load sectors"]["emulator"]
+    assert read == counts["cp.async"]["sectors"] + counts.get("ld.global", {}).get("sectors", 0)
     assert rows["shared load wavefronts"]["emulator"] == loads
     told = NCU.difference(rows["shared load wavefronts"])
     assert told.startswith("+10 (+0.0")
     assert NCU.difference(rows["shared store wavefronts"]) == "no such metric here"
-    record = {"name": "n", "kernel": "k", "problem": "p", "rows": list(rows.values())}
+    record = {"name": "n", "kernel": kernel, "problem": "p", "rows": list(rows.values())}
     text = NCU.table([record], {"gpu": "some"})
     assert f"| `{metric}.sum` | {loads + 10:,} | {loads:,} | +10 (" in text
+
+
+def test_every_kernel_of_a_program_is_counted_and_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = NCU.build("mma_split_nt")
+    names = [kernel.name for kernel in job.problem.program.kernels]
+    assert list(job.about["counts"]) == names
+    product, reduce = job.about["counts"].values()
+    assert product["ldmatrix"]["requests"] > 0
+    assert "ldmatrix" not in reduce
+    assert reduce["ld.global"]["sectors"] > 0
+
+    # An ncu that measures what its filter names, and does not run anything.
+    ncu = tmp_path / "ncu"
+    ncu.write_text(f"""#!{sys.executable}
+import re, sys
+words = sys.argv[1:]
+if "--query-metrics" in words:
+    sys.exit()
+log = words[words.index("--log-file") + 1]
+pattern = words[words.index("--kernel-name") + 1].removeprefix("regex:")
+rows = [name for name in {names} if re.fullmatch(pattern, name)]
+lines = ['"ID","Kernel Name","x.sum"', '"","","inst"']
+open(log, "w").write("\\n".join(lines + [f'"0","{{name}}(int)","3"' for name in rows]))
+print("@@ end mma_split_nt ran")
+""")
+    ncu.chmod(0o755)
+    assert NCU.run_ncu(str(ncu), [job], 20.0) == {name: {"x": 3.0} for name in names}
+
+
+def script(tmp_path: Path, body: str) -> list[str]:
+    file = tmp_path / "runner.py"
+    file.write_text(f"import subprocess, sys, time\n{body}")
+    return [sys.executable, str(file)]
+
+
+def test_a_command_that_falls_silent_is_stopped_with_what_it_started(tmp_path: Path) -> None:
+    child = f"{tmp_path}/child.py"
+    Path(child).write_text("import time; time.sleep(60)")
+    command = script(
+        tmp_path,
+        f"child = subprocess.Popen([sys.executable, {child!r}])\n"
+        "print('@@ job one', child.pid, flush=True)\nchild.wait()",
+    )
+    begun = time.monotonic()
+    text, code = SANITIZERS.watched(command, tmp_path / "log", begun + 60, 1.0)
+    assert time.monotonic() - begun < 30
+    assert code == SANITIZERS.STOPPED
+    said = text.split()
+    assert said[:3] == ["@@", "job", "one"]
+    state = Path(f"/proc/{said[3]}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_a_command_is_stopped_in_time_however_much_it_says(tmp_path: Path) -> None:
+    command = script(tmp_path, "while True: print('x', flush=True); time.sleep(0.1)")
+    begun = time.monotonic()
+    text, code = SANITIZERS.watched(command, tmp_path / "log", begun + 1.0, 60.0)
+    assert time.monotonic() - begun < 30
+    assert (code, text[:2]) == (SANITIZERS.STOPPED, "x\n")
+
+
+def test_jobs_go_on_behind_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["first", "hangs", "last"]
+    runner = script(
+        tmp_path,
+        f"for name in {names}[int(sys.argv[-1]):]:\n"
+        "    print('@@ job', name, flush=True)\n"
+        "    time.sleep(60 if name == 'hangs' else 0)\n"
+        "    print('@@ end', name, 'right', flush=True)\n",
+    )
+    monkeypatch.setattr(SANITIZERS, "command_of", lambda _: runner)
+    found = SANITIZERS.run_tool("memcheck", names, 60.0, 1.0)
+    assert {name: each["values"] for name, each in found.items()} == {
+        "first": "right", "hangs": "did not end", "last": "right",
+    }  # fmt: skip
+
+
+def test_racecheck_gets_small_kernels_of_every_kind_and_the_faults() -> None:
+    names = [*JOBS.SHIPPED, *JOBS.SMALL, "sound_tails", *SANITIZERS.FAULTS]
+    few = [name for name in names if SANITIZERS.wanted_under("racecheck", name)]
+    assert few == names[len(JOBS.SHIPPED) :]
+    assert all(SANITIZERS.wanted_under("memcheck", name) for name in names)
+    bodies = {type(JOBS.program_of(name).product.body).__name__ for name in JOBS.SMALL}
+    assert bodies == {"MmaSync", "Wgmma", "Bandwidth", "Simt"}
+    assert {len(JOBS.program_of(name).kernels) for name in JOBS.SMALL} == {1, 2}

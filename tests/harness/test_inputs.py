@@ -5,8 +5,8 @@ import numpy as np
 from deepgemm_codegen.harness.inputs import (
     Constant,
     Given,
+    Nans,
     Normal,
-    OneNan,
     SmallIntegers,
     exact_limit,
 )
@@ -58,9 +58,13 @@ def test_constants_and_given_values_broadcast() -> None:
     assert given.tolist() == [[1, 2, 1], [3, 4, 3], [1, 2, 1]]
 
 
-def test_one_nan_stands_at_the_start_of_its_row() -> None:
-    drawn = OneNan(Constant(1.0), 4).at(0, ROWS, COLUMNS, np)
+def test_nans_stand_at_the_start_of_their_rows() -> None:
+    drawn = Nans(Constant(1.0), rows=(4, 0)).at(0, ROWS, COLUMNS, np)
     assert np.argwhere(np.isnan(drawn)).tolist() == [[4, 0]]
+    drawn = Nans(Constant(1.0), rows=(299, 2)).at(0, ROWS, COLUMNS, np)
+    assert np.argwhere(np.isnan(drawn)).tolist() == [[row, 0] for row in range(1, 300, 2)]
+    drawn = Nans(Constant(1.0), columns=(5, 3)).at(0, ROWS, COLUMNS, np)
+    assert np.argwhere(np.isnan(drawn)).tolist() == [[0, column] for column in range(2, 200, 3)]
 
 
 def test_every_partial_sum_of_exact_inputs_is_a_whole_number_below_2_to_the_24() -> None:

@@ -1,7 +1,7 @@
 """Whether a mutant dies: the cases of `verify`, until the first fault.
 
-One thread block of every case is run first, then each case as `verify` runs it: most mutants die at
-once, and a survivor has passed everything that `verify` asks.
+One thread block of every case is run first, then each case as `verify` runs it at a quarter of its
+effort: most mutants die at once, and a survivor has passed every case of `verify`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import Program
 
 __all__ = ["Judge"]
+
+EFFORT = 0.25
+"""Part of the thread blocks that `verify` runs by default: what dies of fewer dies of more."""
 
 _PATIENCE = 4
 """Times the steps of the unbroken kernel after which a mutant counts as endless."""
@@ -74,7 +77,7 @@ class Judge:
         self._program = program
         trials: list[_Trial] = []
         device = _Recorded(program, module)
-        for trial in trials_of(program, Settings(), samples=True):
+        for trial in trials_of(program, Settings(effort=EFFORT), samples=True):
             corners = trial.case.check != "random"
             # The tails meet in the last block; what a thread block or a cluster runs comes with it.
             alone = choose_blocks(trial.case.problem, 1, trial.number, corners=corners)

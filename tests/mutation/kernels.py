@@ -2,7 +2,8 @@
 
 What a family is, its plans tell. The draw takes kernels in a shuffled order, first those that add
 a trait (a tail, a parity of the number of slices, a primitive, a layout) which none before had.
-Those that are smaller than a tile or a ring come last, where a family has no others.
+Those that are smaller than a tile or a ring come last, where a family has no others. No kernel
+file asks for kernels without tensor cores; those stand in ``cuda_cores.yaml`` beside this module.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.plan import KernelPlan, Program
 
-__all__ = ["Specimen", "draw", "family_of", "golden", "shipped", "traits_of"]
+__all__ = ["Specimen", "draw", "family_of", "golden", "shipped", "traits_of", "work_of"]
 
-MOST_SLICES, MOST_ELEMENTS = 64, 1 << 25
-"""Of k in one block, and of D: beyond them a kernel repeats itself, and a mutant takes seconds."""
+_CUDA_CORES = Path(__file__).with_name("cuda_cores.yaml")
+
+MOST_SLICES, MOST_WORK = 64, 1 << 31
+"""Of k in one block, and multiply-adds in all: beyond them a kernel repeats itself, and a mutant
+takes seconds here, minutes under a GPU's sanitizers."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,17 @@ def slices_of(plan: KernelPlan) -> int:
     return -(-plan.k.size // (plan.k.tile * plan.k.split))
 
 
+def work_of(program: Program) -> int:
+    """Multiply-adds of a program."""
+    plan = program.product
+    return plan.m.size * plan.n.size * plan.k.size * plan.batch
+
+
 def shipped() -> list[Specimen]:
-    """Every program of the repository's kernel files, each spec once, but for the largest."""
+    """Every program of the kernel files, each spec once, but for the largest."""
     folder = data_folder("configs")
     files = sorted([*(folder / "kernels").glob("*.yaml"), *(folder / "bench").glob("*.yaml")])
+    files.append(_CUDA_CORES)
     entries = {str(e.spec): (e.spec, file.name) for file in files for e in read_all([str(file)])}
     programs = (
         (decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)), file)
@@ -85,8 +96,7 @@ def golden() -> list[Specimen]:
 
 
 def _is_small(program: Program) -> bool:
-    plan = program.product
-    return slices_of(plan) <= MOST_SLICES and plan.m.size * plan.n.size <= MOST_ELEMENTS
+    return slices_of(program.product) <= MOST_SLICES and work_of(program) <= MOST_WORK
 
 
 def _fills(program: Program) -> bool:

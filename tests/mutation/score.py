@@ -161,10 +161,15 @@ def examine(specimen: Specimen, tell: Callable[[str], None] = lambda _: None) ->
     return record
 
 
-def code_digest() -> str:
-    """Of the code that decides a mutant's fate: a record made by other code is stale."""
+def code_digest(source: str) -> str:
+    """Of the code that decides the fate of a kernel's mutants: a record by other code is stale.
+
+    Args:
+        source: the kernel's CUDA text.
+    """
     root = Path(__file__).parents[2]
     folders = ("deepgemm_codegen/emulator", "deepgemm_codegen/harness", "tests/mutation")
     found = [file for folder in folders for file in sorted((root / folder).rglob("*.py"))]
     files = [file for file in found if file.name not in _AFTERWARDS and file.name[:5] != "test_"]
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    texts = [source.encode(), *(file.read_bytes() for file in files)]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
