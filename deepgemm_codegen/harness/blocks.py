@@ -12,6 +12,7 @@ grid, and so which tiles run together.
 from __future__ import annotations
 
 import random
+from math import gcd
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.harness.problem import Region
@@ -138,19 +139,29 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
     """Blocks of a kernel's launch on the emulator: blocks that lie so far apart are one.
 
     A persistent block gets two rounds of tiles at least (or of a tile's parts), and as many as turn
-    its ring of stages twice, so that what it carries from one to the next is judged.
+    its ring of stages twice and let D's ring of panels begin at each of them, so that what it
+    carries from one to the next is judged.
     """
     grid, body = problem.blocks_of(kernel), kernel.body
     if not grid or not isinstance(kernel.schedule, Persistent):
         return grid
     slices = max(-(-problem.k // (kernel.k.tile * kernel.k.split)), 1)
     stages, at_once = (body.stages, body.tiles_at_once) if isinstance(body, Wgmma) else (1, 1)
-    wanted = max(-(-(2 * stages + 1) // slices), 2 * at_once)
+    wanted = max(-(-(2 * stages + 1) // slices), (_beginnings(kernel) + 1) * at_once)
     apart = kernel.m.cluster * kernel.n.cluster
     if kernel.k.split > 1:  # a tile's parts lie all tiles of a product apart
         apart = problem.grid // problem.spec.batch
     units = grid // apart
     return -(-units // min(wanted, units)) * apart
+
+
+def _beginnings(kernel: KernelPlan) -> int:
+    """Panels of D's ring at which a tile may begin, one after the other."""
+    body = kernel.body
+    if not isinstance(body, Wgmma) or body.store != "tma":
+        return 1
+    columns, slots = body.store_panels
+    return slots // gcd(slots, body.tile_n // columns)
 
 
 def team_of(problem: Problem, tile: int) -> int:

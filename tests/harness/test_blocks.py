@@ -122,6 +122,12 @@ def test_persistent_blocks_run_as_many_tiles_as_turn_their_ring_twice(
     assert emulated_grid(problem, problem.plan) == -(-160 // tiles)
 
 
+def test_persistent_blocks_begin_a_tile_at_each_panel() -> None:
+    problem = persistent("m=1024 n=1600 k=640", tile_n=160)
+    assert problem.plan.body.store_panels == (32, 4)  # five panels a tile
+    assert emulated_grid(problem, problem.plan) == -(-160 // 5)
+
+
 def test_other_blocks_run_one_tile() -> None:
     problem = bind(plan_of("m=1024 n=640 k=320"))
     assert emulated_grid(problem, problem.plan) == problem.grid == 16 * 10

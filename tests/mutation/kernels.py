@@ -60,10 +60,15 @@ class Specimen:
         return cls(family_of(program), spec, file, program, render_program(program))
 
 
+_HELPERS = {"reduce": "split-K", "repack": "repack"}
+"""What a program is called for the kernels beside its product."""
+
+
 def family_of(program: Program) -> str:
-    """The stem of the template that multiplies, and whether other kernels help it."""
+    """The stem of the template that multiplies, and which other kernels help it."""
     stem = Path(program.product.body.template).name.partition(".")[0]
-    return stem if len(program.kernels) == 1 else f"{stem}, split-K"
+    helpers = {kernel.body.role for kernel in program.kernels if not kernel.multiplies}
+    return ", ".join([stem, *(word for role, word in _HELPERS.items() if role in helpers)])
 
 
 def slices_of(plan: KernelPlan) -> int:
