@@ -228,10 +228,9 @@ def _full_size(program: Program, seed: int) -> list[Case]:
         )
     unread = _with(integers, a=None, b=None, c=None)
     found.append(Case("hostile", sizes.bind(program, 0.0, 0.0), unread, exact=True, share=0.25))
-    if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK:
-        if nans := _nans(plain, integers):
-            poisoned = _with(integers, **nans, c=Constant(NAN))
-            found.append(Case("hostile", plain, poisoned, exact=True, share=0.0))
+    if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK and (nans := _nans(plain, integers)):
+        poisoned = _with(integers, **nans, c=Constant(NAN))
+        found.append(Case("hostile", plain, poisoned, exact=True, share=0.0))
     return found
 
 
