@@ -44,6 +44,12 @@ def judged(job: tuple[Specimen, Path]) -> Record:
     return record
 
 
+def rank_of(specimens: list[Specimen], index: int) -> int:
+    """How many of its family stand before a specimen."""
+    family = specimens[index].family
+    return sum(specimen.family == family for specimen in specimens[:index])
+
+
 def main() -> int:
     """Judges all mutants in parallel and writes both files."""
     from tests.mutation.explanations import groups, read
@@ -62,10 +68,13 @@ def main() -> int:
     if options.families:
         specimens = [s for s in specimens if s.family in options.families]
     options.work.mkdir(parents=True, exist_ok=True)
-    jobs = [(specimen, options.work) for specimen in specimens]
+    # The first of every family, then the second: what is interrupted has some of each.
+    order = sorted(range(len(specimens)), key=lambda i: rank_of(specimens, i))
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        records = list(pool.map(judged, jobs))
-    found = groups(records, read())
+        found = pool.map(judged, [(specimens[i], options.work) for i in order])
+        judged_at = dict(zip(order, found, strict=True))
+    records = [judged_at[i] for i in range(len(specimens))]
+    survivors = groups(records, read())
     command = f"python benchmarks/mutation_score.py --kernels {options.kernels}"
     command += f" --seed {options.seed} --out benchmarks/results"
     options.out.mkdir(parents=True, exist_ok=True)
@@ -78,10 +87,10 @@ def main() -> int:
     }
     text = json.dumps(document, separators=(",", ":")) + "\n"
     (options.out / "mutation_score.json").write_text(text)
-    (options.out / "mutation_score.md").write_text(page(records, found, command))
+    (options.out / "mutation_score.md").write_text(page(records, survivors, command))
     share = share_killed(records)
     print(f"{100 * share:.2f} % killed")
-    unexplained = [group for group in found if group.explanation is None]
+    unexplained = [group for group in survivors if group.explanation is None]
     for group in unexplained:
         print(f"unexplained: {group.family}: {group.operator}: {group.line}")
         for name, fate in group.fates[:3]:

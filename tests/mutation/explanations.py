@@ -21,24 +21,28 @@ _FILE = Path(__file__).with_name("explanations.yaml")
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why mutants of one operator at one line of the CUDA text live.
+    """Why mutants live: those of some operators at some lines of the CUDA text.
 
     Attributes:
-        family: of the kernel.
-        operator: its name.
-        line: the line as the text has it, without its indentation.
-        most: how many may live in one kernel: one more is not explained.
+        families: of the kernels.
+        operators: their names.
+        lines: as the text has them, without their indentation.
+        most: how many may live in one kernel at a line: one more is not explained.
         why: in a sentence or two.
         kind: ``equivalent`` (the kernel does the same), ``here`` (it does the same in these
             kernels, not in others) or ``hole`` (it is a fault that no check sees).
     """
 
-    family: str
-    operator: str
-    line: str
+    families: tuple[str, ...]
+    operators: tuple[str, ...]
+    lines: tuple[str, ...]
     most: int
     why: str
     kind: str
+
+    def covers(self, family: str, operator: str, line: str) -> bool:
+        """Whether it is about the survivors of an operator at a line."""
+        return family in self.families and operator in self.operators and line in self.lines
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,21 @@ class Group:
 def read(file: Path = _FILE) -> list[Explanation]:
     """The explanations of a file."""
     entries = yaml.safe_load(file.read_text(encoding="utf-8")) or []
-    return [Explanation(**entry) for entry in entries]
+    return [
+        Explanation(
+            tuple(entry["families"]),
+            tuple(entry["operators"]),
+            tuple(entry["lines"]),
+            entry["most"],
+            entry["why"],
+            entry["kind"],
+        )
+        for entry in entries
+    ]
 
 
 def groups(records: Sequence[Record], explanations: Sequence[Explanation]) -> list[Group]:
     """The survivors by family, operator and line, each group with its explanation."""
-    known = {(e.family, e.operator, e.line): e for e in explanations}
     found: dict[tuple[str, str, str], list[tuple[str, Fate]]] = {}
     for record in records:
         for fate in record.survivors:
@@ -74,9 +87,7 @@ def groups(records: Sequence[Record], explanations: Sequence[Explanation]) -> li
             found.setdefault(key, []).append((record.name, fate))
     result = []
     for key, fates in sorted(found.items()):
-        explanation = known.get(key)
         most = max(Counter(name for name, _ in fates).values())
-        if explanation is not None and most > explanation.most:
-            explanation = None
-        result.append(Group(*key, tuple(fates), explanation))
+        known = (e for e in explanations if e.covers(*key) and most <= e.most)
+        result.append(Group(*key, tuple(fates), next(known, None)))
     return result

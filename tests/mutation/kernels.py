@@ -1,15 +1,17 @@
 """Which shipped kernels are mutated: drawn by seed from the repository's kernel files.
 
 What a family is, its plans tell. The draw takes kernels in a shuffled order, first those that add
-a trait (a tail, a parity of the number of slices, a primitive, a layout) which none before had.
-Those that are smaller than a tile or a ring come last, where a family has no others. No kernel
-file asks for kernels without tensor cores; those stand in ``cuda_cores.yaml`` beside this module.
+the other parity of the number of slices, then such as add most traits (a tail, a primitive, a
+layout) which none before had. Those that are smaller than a tile or a ring come last, where a
+family has no others. What no kernel file asks for stands in ``more_kernels.yaml`` beside this
+module.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Specimen", "draw", "family_of", "golden", "shipped", "traits_of", "work_of"]
 
-_CUDA_CORES = Path(__file__).with_name("cuda_cores.yaml")
+_MORE = Path(__file__).with_name("more_kernels.yaml")
 
 MOST_SLICES, MOST_WORK = 64, 1 << 31
 """Of k in one block, and multiply-adds in all: beyond them a kernel repeats itself, and a mutant
@@ -86,7 +88,7 @@ def shipped() -> list[Specimen]:
     """Every program of the kernel files, each spec once, but for the largest."""
     folder = data_folder("configs")
     files = sorted([*(folder / "kernels").glob("*.yaml"), *(folder / "bench").glob("*.yaml")])
-    files.append(_CUDA_CORES)
+    files.append(_MORE)
     entries = {str(e.spec): (e.spec, file.name) for file in files for e in read_all([str(file)])}
     programs = (
         (decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)), file)
@@ -127,6 +129,15 @@ def traits_of(program: Program) -> frozenset[str]:
     return frozenset(traits)
 
 
+_PARITIES = frozenset({"odd slices", "even slices"})
+
+
+def _worth(specimen: Specimen, seen: frozenset[str]) -> tuple[bool, int, int]:
+    """How much a program adds to a draw with some traits."""
+    new = traits_of(specimen.program) - seen
+    return _fills(specimen.program), len(new & _PARITIES), len(new)
+
+
 def draw(count: int, seed: int, specimens: Iterable[Specimen] = ()) -> list[Specimen]:
     """``count`` programs of every family, by family and then in the order drawn.
 
@@ -147,8 +158,8 @@ def draw(count: int, seed: int, specimens: Iterable[Specimen] = ()) -> list[Spec
         random.Random(f"{seed} {family}").shuffle(rest)
         seen: set[str] = set()
         for _ in range(min(count, len(rest))):
-            # The one with most new traits; of equals, the first in the shuffled order.
-            best = max(rest, key=lambda s: (_fills(s.program), len(traits_of(s.program) - seen)))
+            # Of equals, the first in the shuffled order.
+            best = max(rest, key=partial(_worth, seen=frozenset(seen)))
             rest.remove(best)
             seen |= traits_of(best.program)
             chosen.append(best)

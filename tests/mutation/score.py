@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "Fate", "Record", "attempts", "code_digest", "examine"]
 
-_AFTERWARDS = frozenset({"explanations.py", "report.py"})
-"""Modules that look at records."""
+_BESIDE = frozenset({"explanations.py", "kernels.py", "report.py"})
+"""Modules that choose kernels, or look at records: they decide no fate."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,6 @@ def code_digest(source: str) -> str:
     root = Path(__file__).parents[2]
     folders = ("deepgemm_codegen/emulator", "deepgemm_codegen/harness", "tests/mutation")
     found = [file for folder in folders for file in sorted((root / folder).rglob("*.py"))]
-    files = [file for file in found if file.name not in _AFTERWARDS and file.name[:5] != "test_"]
+    files = [file for file in found if file.name not in _BESIDE and file.name[:5] != "test_"]
     texts = [source.encode(), *(file.read_bytes() for file in files)]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
