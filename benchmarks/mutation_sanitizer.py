@@ -1,13 +1,13 @@
 """Mutants under compute-sanitizer on a GPU: those that the CPU judge lets live, and planted faults.
 
-    python3 benchmarks/mutation_sanitizer.py --out FOLDER [--limit 200]
+    python3 benchmarks/mutation_sanitizer.py --out FOLDER [--limit 110] [--patience 15]
 
 Reads ``mutation_score.json`` of benchmarks/results, builds a representative of every group of
 survivors anew, and for every operator a mutant that the CPU judge kills (in the smallest kernel of
 each of two families, one that does not hang). They and the unbroken kernels run under memcheck,
-racecheck, synccheck and initcheck, and D is compared. Writes ``mutation_sanitizer.json`` and
-``mutation_sanitizer.md``: what each tool says, first of the planted faults, which show what a
-tool's silence about a survivor is worth.
+racecheck, synccheck and initcheck at once, and D is compared. Writes ``mutation_sanitizer.json``
+and ``mutation_sanitizer.md`` after each tool: what it says, first of the planted faults, which show
+what a tool's silence about a survivor is worth.
 
 Exit code 1 when an unbroken kernel or a survivor gives wrong numbers, 3 when there is no GPU.
 """
@@ -18,8 +18,9 @@ import argparse
 import json
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,16 +39,15 @@ from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.numbers import encode
 from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.parallel import cores, in_processes
 from tests.mutation.explanations import groups
 from tests.mutation.judging import Judge
-from tests.mutation.kernels import draw
+from tests.mutation.kernels import Specimen, draw, work_of
 from tests.mutation.sass import assembled
-from tests.mutation.score import Attempt, Record, attempts, ptx_of
+from tests.mutation.score import Attempt, Fate, Record, attempts, ptx_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tests.mutation.kernels import Specimen
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 HANGS = ("deadlock", "timeout", "refused", "")
@@ -57,85 +57,93 @@ CONTROL_FAMILIES = ("mma_sync", "wgmma")
 TRIES = 6
 """Mutants of an operator that are judged in search of a planted fault."""
 
-Found = tuple[dict[str, str], Attempt]
-"""What is told of a mutant, and the mutant."""
+RACE_WORK = 1 << 28
+"""Multiply-adds up to which a kernel runs under racecheck: more take it longer than a job may."""
 
 
-def work(specimen: Specimen) -> int:
-    """Multiply-adds of a program."""
-    plan = specimen.program.product
-    return plan.m.size * plan.n.size * plan.k.size * plan.batch
+@dataclass(frozen=True)
+class Errand:
+    """What is wanted of one kernel beside itself.
+
+    Attributes:
+        specimen: the kernel.
+        fates: survivors, each the representative of a group.
+        planted: whether a mutant of every operator that dies is wanted.
+        arch: the GPU's.
+    """
+
+    specimen: Specimen
+    fates: tuple[Fate, ...]
+    planted: bool
+    arch: str
 
 
-def unbroken(specimens: Iterable[Specimen]) -> Iterator[Found]:
-    """The kernels themselves."""
-    for specimen in specimens:
-        about = {"kind": "unbroken", "family": specimen.family, "judged": "passes", "line": ""}
-        module = parse(ptx_of(specimen.program, specimen.source))
-        yield {**about, "kernel": specimen.program.name}, Attempt("", "", 0, 0, module)
-
-
-def survivors(score: dict[str, Any], pool: dict[str, Specimen]) -> Iterator[Found]:
-    """A representative of every group of survivors: the one with the least to compute."""
-    records = [Record.of_json(fields) for fields in score["kernels"]]
-    wanted: dict[str, list[Any]] = {}
-    for group in groups(records, []):
-        name, fate = min(group.fates, key=lambda one: work(pool[one[0]]))
-        wanted.setdefault(name, []).append((group, fate))
-    for name, fates in wanted.items():
-        specimen = pool[name]
-        module = parse(ptx_of(specimen.program, specimen.source))
-        known = {(a.operator, a.what, a.row): a for a in attempts(specimen, module)}
-        for group, fate in fates:
-            attempt = known.get((fate.operator, fate.what, fate.row))
-            if attempt is None:
-                print(f"not found again: {name}: {fate.operator}: {fate.what}", file=sys.stderr)
-                continue
-            about = {"kind": "survivor", "family": group.family, "kernel": name, "judged": "lives"}
-            yield {**about, "line": fate.text}, attempt
-
-
-def planted(pool: dict[str, Specimen]) -> Iterator[Found]:
-    """For every operator a mutant that dies without hanging, in the smallest of each family."""
-    for family in CONTROL_FAMILIES:
-        specimen = min((s for s in pool.values() if s.family == family), key=work)
-        name, lines = specimen.program.name, ["", *specimen.source.splitlines()]
-        module = parse(ptx_of(specimen.program, specimen.source))
-        judge = Judge(specimen.program, module)
-        tried: dict[str, int] = {}
-        for attempt in attempts(specimen, module):
-            tried[attempt.operator] = tried.get(attempt.operator, 0) + 1
-            if tried[attempt.operator] > TRIES:
-                continue
-            cause = judge.cause_of_death(attempt.module, attempt.host)
-            if cause not in HANGS:
-                tried[attempt.operator] = TRIES
-                about = {"kind": "planted", "family": family, "kernel": name, "judged": cause}
-                yield {**about, "line": lines[attempt.row].strip()}, attempt
-
-
-def jobs_of(score: dict[str, Any], arch: str) -> list[Job]:
-    """Everything that is run, the kernels that should be right first."""
+def errands(score: dict[str, Any], arch: str) -> list[Errand]:
+    """Every kernel that is needed: of each group of survivors the one with the least to compute."""
     pool = {s.program.name: s for s in draw(score["kernels_of_family"], score["seed"])}
-    mutants = [*survivors(score, pool), *planted(pool)]
-    names = list(dict.fromkeys(about["kernel"] for about, _ in mutants))
-    data = {name: data_of(bind(pool[name].program)) for name in names}
+    wanted: dict[str, list[Fate]] = {}
+    for group in groups([Record.of_json(fields) for fields in score["kernels"]], []):
+        there = [(name, fate) for name, fate in group.fates if name in pool]
+        if not there:
+            print(f"drawn no more: {group.fates[0][0]}", file=sys.stderr)
+            continue
+        name, fate = min(there, key=lambda one: work_of(pool[one[0]].program))
+        wanted.setdefault(name, []).append(fate)
+    controls = set()
+    for family in CONTROL_FAMILIES:
+        mine = [s for s in pool.values() if s.family == family]
+        controls |= {min(mine, key=lambda s: work_of(s.program)).program.name} if mine else set()
+    names = sorted({*wanted, *controls})
+    return [Errand(pool[n], tuple(wanted.get(n, ())), n in controls, arch) for n in names]
+
+
+def prepare(errand: Errand) -> list[Job]:
+    """The jobs of an errand: the kernel itself, its survivors, its planted faults."""
+    specimen = errand.specimen
+    program, lines = specimen.program, ["", *specimen.source.splitlines()]
+    module = parse(ptx_of(program, specimen.source))
+    problem = bind(program)
+    bits, wanted = data_of(problem)
     jobs: list[Job] = []
-    for number, (about, attempt) in enumerate([*unbroken(pool[n] for n in names), *mutants]):
-        program = pool[about["kernel"]].program
-        problem = bind(program)
-        if attempt.host is not None:
-            problem = replace(problem, program=attempt.host)
-        target = program.target if program.target.endswith("a") else arch
-        told = {**about, "operator": attempt.operator, "what": attempt.what}
+
+    def add(kind: str, judged: str, attempt: Attempt) -> None:
+        target = program.target if program.target.endswith("a") else errand.arch
+        about = {"kind": kind, "family": specimen.family, "kernel": program.name, "judged": judged}
+        about |= {"operator": attempt.operator, "what": attempt.what}
+        about |= {"line": lines[attempt.row].strip(), "work": work_of(program)}
         try:
             cubin = assembled(attempt.module, target)
         except CodegenError as error:
-            print(f"{told}: {str(error).splitlines()[0]}", file=sys.stderr)
-            continue
-        bits, wanted = data[about["kernel"]]
-        jobs.append(Job(f"job_{number}", problem, cubin, bits, wanted, told))
+            print(f"{about}: {str(error).splitlines()[0]}", file=sys.stderr)
+            return
+        host = replace(problem, program=attempt.host or program)
+        jobs.append(Job(f"{program.name}_{len(jobs)}", host, cubin, bits, wanted, about))
+
+    add("unbroken", "passes", Attempt("", "", 0, 0, module))
+    missing = {(fate.operator, fate.what, fate.row) for fate in errand.fates}
+    judge = Judge(program, module) if errand.planted else None
+    tried: Counter[str] = Counter()
+    for attempt in attempts(specimen, module):
+        if not missing and judge is None:
+            break
+        key = (attempt.operator, attempt.what, attempt.row)
+        if key in missing:
+            missing.remove(key)
+            add("survivor", "lives", attempt)
+        elif judge is not None and tried[attempt.operator] < TRIES:
+            tried[attempt.operator] += 1
+            cause = judge.cause_of_death(attempt.module, attempt.host)
+            if cause not in HANGS:
+                tried[attempt.operator] = TRIES
+                add("planted", cause, attempt)
+    for operator, what, _ in missing:
+        print(f"not found again: {program.name}: {operator}: {what}", file=sys.stderr)
     return jobs
+
+
+def wanted_under(tool: str, job: Job) -> bool:
+    """Whether a job is run under a tool."""
+    return tool != "racecheck" or job.about["work"] <= RACE_WORK
 
 
 def data_of(problem: Any) -> tuple[dict[str, Any], Any]:
@@ -178,19 +186,23 @@ def page(jobs: Sequence[Job], found: dict[str, dict[str, Any]], machine: dict[st
                 continue
             what = f"{about['operator']}: {about['what']}" if about["operator"] else about["kernel"]
             cells = [about["family"], what, f"`{about['line']}`" if about["line"] else ""]
-            cells += [about["judged"], *(verdict_of(found[t].get(job.name)) for t in found)]
+            cells.append(about["judged"])
+            cells += [
+                verdict_of(found[tool].get(job.name)) if wanted_under(tool, job) else "left out"
+                for tool in found
+            ]
             cells.append(values_of(job, found))
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
-    """Builds, runs every tool, writes both files."""
+    """Builds, runs every tool, writes both files after each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--limit", type=float, default=200.0, help="seconds a tool may take at once"
-    )
+    parser.add_argument("--jobs", type=int, default=cores(), help="processes that build")
+    parser.add_argument("--limit", type=float, default=110.0, help="seconds for each tool")
+    parser.add_argument("--patience", type=float, default=15.0, help="seconds for a kernel")
     options = parser.parse_args()
     try:
         arch = gpu_arch()
@@ -198,19 +210,32 @@ def main() -> int:
         print(f"no GPU: {error}", file=sys.stderr)
         return 3
     score = json.loads((ROOT / "benchmarks/results/mutation_score.json").read_text())
-    jobs = jobs_of(score, arch)
-    print(f"{len(jobs)} kernels prepared", flush=True)
     begun = time.perf_counter()
-    with ThreadPoolExecutor(len(TOOLS)) as threads:  # the tools share the GPU
-        results = threads.map(lambda tool: run_tool(tool, jobs, options.limit), TOOLS)
-        found = dict(zip(TOOLS, results, strict=True))
-    print(f"all tools: {time.perf_counter() - begun:.0f} s", flush=True)
+    built = list(in_processes(prepare, errands(score, arch), options.jobs))
+    order = ("unbroken", "survivor", "planted")  # what may take the context with it comes last
+    jobs = sorted((j for made in built for j in made), key=lambda j: order.index(j.about["kind"]))
+    print(f"{len(jobs)} kernels prepared in {time.perf_counter() - begun:.0f} s", flush=True)
     machine = {"command": "python3 benchmarks/mutation_sanitizer.py --out FOLDER", "gpu": arch}
-    records = [{**j.about, "tools": {t: found[t].get(j.name) for t in found}} for j in jobs]
     options.out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**machine, "kernels": records}, indent=1) + "\n"
-    (options.out / "mutation_sanitizer.json").write_text(text)
-    (options.out / "mutation_sanitizer.md").write_text(page(jobs, found, machine))
+    found: dict[str, dict[str, Any]] = {}
+    with ThreadPoolExecutor(len(TOOLS)) as threads:  # the tools share the GPU
+        running = {
+            threads.submit(
+                run_tool,
+                tool,
+                [job for job in jobs if wanted_under(tool, job)],
+                options.limit,
+                options.patience,
+            ): tool
+            for tool in TOOLS
+        }
+        for done in as_completed(running):
+            found[running[done]] = done.result()
+            seconds = time.perf_counter() - begun
+            print(f"{running[done]}: {len(done.result())} kernels, {seconds:.0f} s", flush=True)
+            write(
+                options.out, jobs, {tool: found[tool] for tool in TOOLS if tool in found}, machine
+            )
     wrong = [
         job for job in jobs if job.about["kind"] != "planted" and values_of(job, found) != "right"
     ]
@@ -218,6 +243,16 @@ def main() -> int:
         print(f"{job.about}: {values_of(job, found)}")
     print(f"{len(wrong)} of those that should be right are not")
     return int(bool(wrong))
+
+
+def write(
+    folder: Path, jobs: Sequence[Job], found: dict[str, dict[str, Any]], machine: dict[str, str]
+) -> None:
+    """Writes both files: what the tools have said so far."""
+    records = [{**j.about, "tools": {t: found[t].get(j.name) for t in found}} for j in jobs]
+    text = json.dumps({**machine, "kernels": records}, indent=1) + "\n"
+    (folder / "mutation_sanitizer.json").write_text(text)
+    (folder / "mutation_sanitizer.md").write_text(page(jobs, found, machine))
 
 
 if __name__ == "__main__":

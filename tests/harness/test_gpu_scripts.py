@@ -7,6 +7,7 @@ import pickle
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.emulator import GlobalBuffer, Kernel, Launch, parse, run
 from deepgemm_codegen.render import render_program
+from deepgemm_codegen.spec import GemmSpec
+from tests.mutation.kernels import Specimen
+from tests.mutation.score import Fate, attempts, ptx_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -359,3 +365,46 @@ def test_racecheck_gets_small_kernels_of_every_kind_and_the_faults() -> None:
     bodies = {type(JOBS.program_of(name).product.body).__name__ for name in JOBS.SMALL}
     assert bodies == {"MmaSync", "Wgmma", "Bandwidth", "Simt"}
     assert {len(JOBS.program_of(name).kernels) for name in JOBS.SMALL} == {1, 2}
+
+
+MUTATION = load("mutation_sanitizer")
+
+
+def test_mutants_are_prepared_with_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = GemmSpec.from_text("m=70 n=72 k=200 layout=nt arch=sm_80")
+    choice = MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8)
+    specimen = Specimen.of(choice.program(spec, load_arch("sm_80")), "here")
+    module = parse(ptx_of(specimen.program, specimen.source))
+    mutants = [
+        next(a for a in attempts(specimen, module) if a.operator == operator)
+        for operator in ("wait loosened", "barrier moved")
+    ]
+    monkeypatch.setattr(MUTATION, "attempts", lambda *_: mutants)
+    lived = mutants[1]
+    fate = Fate(lived.operator, lived.what, lived.line, lived.row, "", same_code=False)
+    gone = replace(fate, what="what no operator does")
+    jobs = MUTATION.prepare(MUTATION.Errand(specimen, (fate, gone), planted=True, arch="sm_90"))
+    kinds = [(job.about["kind"], job.about["operator"], job.about["judged"]) for job in jobs]
+    assert kinds == [
+        ("unbroken", "", "passes"),
+        ("planted", "wait loosened", "in-flight-read"),
+        ("survivor", "barrier moved", "lives"),
+    ]
+    assert len({job.name for job in jobs}) == len(jobs)
+    assert all(job.cubin.startswith(b"\x7fELF") for job in jobs)
+    assert jobs[0].cubin != jobs[1].cubin
+    # What the emulator makes of the same job is what the GPU must make of it.
+    kernel = FakeCupy(ptx_of(specimen.program, specimen.source), jobs[0])
+    d = SINGLE.launch(kernel, jobs[0])
+    np.testing.assert_array_equal(SINGLE.elements(jobs[0].problem, d), jobs[0].wanted)
+
+    clean = {"reports": Counter(), "values": "right"}
+    found = {"memcheck": {job.name: clean for job in jobs}}
+    assert {MUTATION.values_of(job, found) for job in jobs} == {"right"}
+    text = MUTATION.page(jobs, found, {"gpu": "some"})
+    assert text.index("## Planted faults") < text.index("## Survivors") < text.index("## The kern")
+    assert "| mma_sync | wait loosened: " in text
+    jobs[0].about["work"] = MUTATION.RACE_WORK + 1
+    assert not MUTATION.wanted_under("racecheck", jobs[0])
+    assert MUTATION.wanted_under("memcheck", jobs[0])
+    assert "| left out |" in MUTATION.page(jobs, {"racecheck": {}}, {})
