@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from deepgemm_codegen.harness.oracle import prefix_sums
 from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.emulator import Report, Statistics
     from deepgemm_codegen.emulator.nodes import Module
     from deepgemm_codegen.harness.inputs import Inputs
@@ -41,9 +44,11 @@ class EmulatorDevice:
         aligned: whether operands start where an allocation would, instead of at the worst address
             that the spec promises.
         most_findings: distinct findings after which a launch is cut short.
+        known: kernels of it that are translated already, by name.
 
     Attributes:
         checks: what a launch looks for, and how long it may take.
+        kernels: the program's kernels by name, translated.
     """
 
     def __init__(
@@ -56,12 +61,14 @@ class EmulatorDevice:
         costs: bool = False,
         aligned: bool = False,
         most_findings: int = MOST_FINDINGS,
+        known: Mapping[str, Kernel] = MappingProxyType({}),
     ) -> None:
         program = as_program(plan)
         self._arithmetic = arithmetic or program.target
         module = parse(ptx) if isinstance(ptx, str) else ptx
-        self._kernels = {
-            kernel.name: Kernel(module, kernel.name, arithmetic=self._arithmetic)
+        self.kernels = {
+            kernel.name: known.get(kernel.name)
+            or Kernel(module, kernel.name, arithmetic=self._arithmetic)
             for kernel in program.kernels
         }
         self.checks = Checks(races=races, costs=costs)
@@ -112,7 +119,7 @@ class EmulatorDevice:
         for kernel in problem.program.kernels:
             most = self._most_findings - len(faults)
             report = self._run(problem, kernel, memory, blocks, most)
-            prefix = f"{kernel.body.role}: " if len(self._kernels) > 1 else ""
+            prefix = f"{kernel.body.role}: " if len(self.kernels) > 1 else ""
             faults += [f"{prefix}{finding}" for finding in report.findings]
             statistics.append(report.statistics)
             if len(faults) == self._most_findings:
@@ -141,7 +148,7 @@ class EmulatorDevice:
         some = None
         if blocks is not None:
             some = [(block, 0, 0) for block in sorted({block % grid for block in blocks})]
-        entry = self._kernels[kernel.name]
+        entry = self.kernels[kernel.name]
         return run(entry, launch, some, checks=self.checks, max_findings=most)
 
 

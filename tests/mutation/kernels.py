@@ -3,8 +3,8 @@
 What a family is, its plans tell. The draw takes kernels in a shuffled order, first those that add
 the other parity of the number of slices, then such as add most traits (a tail, a primitive, a
 layout) which none before had. Those that are smaller than a tile or a ring come last, where a
-family has no others. What no kernel file asks for stands in ``more_kernels.yaml`` beside this
-module.
+family has no others. What no kernel file asks for, or only for large ones, stands in
+``more_kernels.yaml`` beside this module.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["Specimen", "draw", "family_of", "golden", "shipped", "traits_of", "w
 
 _MORE = Path(__file__).with_name("more_kernels.yaml")
 
-MOST_SLICES, MOST_WORK = 64, 1 << 31
-"""Of k in one block, and multiply-adds in all: beyond them a kernel repeats itself, and a mutant
-takes seconds here, minutes under a GPU's sanitizers."""
+MOST_TILE, MOST_WORK = 1 << 23, 1 << 31
+"""Multiply-adds of a tile, all parts of k, and of the whole: beyond them a kernel repeats itself,
+and a mutant takes seconds here, minutes under a GPU's sanitizers."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ def golden() -> list[Specimen]:
 
 
 def _is_small(program: Program) -> bool:
-    return slices_of(program.product) <= MOST_SLICES and work_of(program) <= MOST_WORK
+    plan = program.product
+    tile = plan.m.tile * plan.n.tile * plan.k.size
+    return tile <= MOST_TILE and work_of(program) <= MOST_WORK
 
 
 def _fills(program: Program) -> bool:
