@@ -451,7 +451,6 @@ gemm_fp16_tn_99x77x1001_sm_80_651d684d_product(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
         __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
@@ -464,7 +463,7 @@ gemm_fp16_tn_99x77x1001_sm_80_651d684d_product(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; ++j) {
             const int column = j * 8 + lane % 4 * 2;
