@@ -9,11 +9,12 @@ from itertools import product
 import pytest
 
 from tests.mutation.explanations import Explanation, groups, read
-from tests.mutation.kernels import Specimen, draw, golden, traits_of
+from tests.mutation.kernels import Specimen, draw, family_of, golden, traits_of
 from tests.mutation.operators import OPERATORS
 from tests.mutation.plan_operators import PLAN_OPERATORS
 from tests.mutation.report import page, share_killed
 from tests.mutation.score import Fate, Record
+from tests.rendering.plans import GOLDEN
 
 FAMILIES = (
     "bandwidth", "mma_sync", "mma_sync, repack", "mma_sync, split-K", "simt", "wgmma",
@@ -103,7 +104,8 @@ def test_the_draw_from_the_shipped_kernels() -> None:
         assert len(mine) == 10, family
 
 
-def test_a_specimen_tells_its_family() -> None:
-    families = {s.family for s in golden()}
-    assert "wgmma, split-K" in families
+def test_a_program_tells_its_family() -> None:
+    assert family_of(GOLDEN["simt_nt"]) == "simt"
+    assert family_of(GOLDEN["split_k_wgmma_nt"]) == "wgmma, split-K"
+    assert family_of(GOLDEN["repack_split_k_dynamic_nn"]) == "wgmma, split-K, repack"
     assert all(isinstance(s, Specimen) and s.source for s in golden())
