@@ -177,6 +177,7 @@ class Wgmma:
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
         d_bytes: of an element of D.
         promoted: whether a slice's sums start at zero and are added in fp32.
+        halves: columns of the tile that make one of D.
         a, b: the operands by role.
     """
 
@@ -192,6 +193,7 @@ class Wgmma:
     slab_n: int
     d_bytes: int
     promoted: bool
+    halves: int
     a: TmaOperand
     b: TmaOperand
 
@@ -303,7 +305,7 @@ class Wgmma:
     @property
     def store_panels(self) -> tuple[int, int]:
         """(columns of a panel, panels that fit) of D on its way to TMA."""
-        return store_panels(self.consumer_m, self.tile_n, self.d_bytes)
+        return store_panels(self.consumer_m, self.tile_n // self.halves, self.d_bytes)
 
     @property
     def store_bytes(self) -> int:

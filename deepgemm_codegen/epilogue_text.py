@@ -14,12 +14,13 @@ __all__ = [
     "Float8Text",
     "MatrixText",
     "StepText",
+    "Steps",
     "float8_text",
     "matrices_of",
     "matrix_text",
     "output_primitives",
     "reads",
-    "step_text",
+    "steps_of",
     "types_of_matrices",
 ]
 
@@ -52,13 +53,46 @@ class MatrixText:
     vector: str
 
 
-_ELEMENTS: dict[Access, str] = {"scalar": "", "row": "[row]", "column": "[column + v]"}
-"""How the element of an operand that belongs to element ``v`` of the vector is named."""
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of an epilogue as its templates see them.
+
+    Attributes:
+        steps: those that make D of one value; all of them where no step pairs two.
+        pair: the step that makes one value of two, or None.
+        pair_steps: the steps before it, each on the first value and on the second.
+        kinds: a step of each kind whose functions are printed.
+    """
+
+    steps: tuple[StepText, ...]
+    pair: StepText | None
+    pair_steps: tuple[tuple[StepText, StepText], ...]
+    kinds: tuple[StepText, ...]
 
 
-def step_text(plan: KernelPlan, index: int, step: EpilogueStep) -> StepText:
-    """One step of a plan."""
+def steps_of(plan: KernelPlan) -> Steps:
+    """The steps of a plan."""
+    texts = [step_text(plan, index, step) for index, step in enumerate(plan.epilogue)]
+    kinds: dict[str, StepText] = {}
+    for step, text in zip(plan.epilogue, texts, strict=True):
+        if step.definition.uses:
+            kinds.setdefault(step.definition.uses, StepText(step.definition.uses, {}, {}, ()))
+        kinds.setdefault(text.kind, text)
+    place = next((i for i, step in enumerate(plan.epilogue) if step.definition.pairs), -1)
+    before = [
+        (texts[i], step_text(plan, i, plan.epilogue[i], second=True)) for i in range(max(place, 0))
+    ]
+    pair = texts[place] if place >= 0 else None
+    return Steps(tuple(texts[place + 1 :]), pair, tuple(before), tuple(kinds.values()))
+
+
+def step_text(
+    plan: KernelPlan, index: int, step: EpilogueStep, *, second: bool = False
+) -> StepText:
+    """One step of a plan; on the second of two values where columns are paired."""
     operands, read = {}, []
+    column = f"[column + {plan.n.symbol} + v]" if second else "[column + v]"
+    elements: dict[Access, str] = {"scalar": "", "row": "[row]", "column": column}
     for operand in step.operands:
         name = operand.argument(index)
         if operand.full:
@@ -66,7 +100,7 @@ def step_text(plan: KernelPlan, index: int, step: EpilogueStep) -> StepText:
             read.append(matrix)
             operands[operand.name] = f"{matrix.vector}[v]"
             continue
-        element = name + _ELEMENTS[operand.access]
+        element = name + elements[operand.access]
         narrow = operand.dtype.name != "fp32" and not operand.dtype.integer
         operands[operand.name] = f"{operand.dtype}_to_float({element})" if narrow else element
     settings = {}

@@ -140,7 +140,8 @@ def _dim_name(program: Program, letter: str) -> str:
     spec = program.spec
     layout = {"a": spec.layout[0], "b": spec.layout[1]}.get(letter, spec.layout_d)
     normal, transposed = {"a": ("k", "m"), "b": ("n", "k")}.get(letter, ("n", "m"))
-    return transposed if layout == "t" else normal
+    name = transposed if layout == "t" else normal
+    return f"{spec.halves} * n" if (letter, name) == ("b", "n") and spec.halves > 1 else name
 
 
 def file_text_of(program: Program) -> FileText:

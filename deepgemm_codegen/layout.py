@@ -90,18 +90,19 @@ def store_panels(rows: int, columns: int, element_bytes: int) -> tuple[int, int]
     return 0, 0
 
 
-def slab_mask(warp_n: int, row: int, *, interleaved: bool = False) -> int:
+def slab_mask(warp_n: int, row: int, *, interleaved: bool = False, paired: bool = False) -> int:
     """XOR applied to the 16-byte chunk index of ``row`` in a warp's epilogue slab.
 
     The slab holds 16 rows of ``warp_n`` fp32 values with no padding. Accumulator fragments write
     8 bytes a lane (four rows to a half-warp), or 16 where the columns of two fragments are
-    interleaved; the store loop reads whole rows. With this mask neither meets a bank twice.
+    interleaved; the store loop reads whole rows, or half of each where columns are ``paired``. With
+    this mask neither meets a bank twice, but for reads of half rows of 48 columns and the like.
     """
     chunks = warp_n * 4 // CHUNK_BYTES
     if interleaved:
         return (row & 1) << 2 if chunks % 8 == 0 else 0
     if chunks % 8 == 0:
-        return (row & 3) << 1
+        return ((row & 1) << 2 | (row & 2)) if paired else (row & 3) << 1
     if chunks % 8 == 4:
         return row & 2
     return 0

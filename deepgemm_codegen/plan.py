@@ -176,6 +176,11 @@ class KernelPlan:
         return kernel_parameters(self.spec, self.tensor_maps, packed)
 
     @property
+    def paired(self) -> bool:
+        """Whether two columns of B make one of D, in the epilogue of this kernel."""
+        return self.output.halves > 1
+
+    @property
     def multiplies(self) -> bool:
         """Whether the kernel computes A * B."""
         return not isinstance(self.body, (Reduce, Repack))
@@ -223,7 +228,7 @@ class KernelPlan:
     @property
     def value_template(self) -> str:
         """Path below ``templates/`` of the way from a sum to D's value."""
-        return f"parts/value_{self.value_type}.cu.j2"
+        return f"parts/value_{'paired' if self.paired else self.value_type}.cu.j2"
 
     @property
     def extents(self) -> tuple[Extent, ...]:

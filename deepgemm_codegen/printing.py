@@ -20,7 +20,7 @@ from deepgemm_codegen.epilogue_text import (
     matrix_text,
     output_primitives,
     reads,
-    step_text,
+    steps_of,
     types_of_matrices,
 )
 from deepgemm_codegen.expressions import Number, in_c
@@ -83,6 +83,8 @@ class Text:
     mma: str
     sums: SumText
     steps: tuple[StepText, ...]
+    pair: StepText | None
+    pair_steps: tuple[tuple[StepText, StepText], ...]
     step_kinds: tuple[StepText, ...]
     matrix_types: tuple[str, ...]
     stored_types: tuple[str, ...]
@@ -105,6 +107,8 @@ class Text:
     release: str
     readers: str
     store_chunk: str
+    warp_columns: str
+    slab_columns: str
     clamped_row: bool
     clamped_column: bool
     reads_rows: bool
@@ -122,7 +126,8 @@ def _copy_primitives(operands: Sequence[Operand | SimtOperand]) -> list[tuple[st
         for operand in operands
         if operand.in_flight
     ]
-    return [*dict.fromkeys(found), ("cp_async_group", 0)] if found else []
+    paired = [("column_of_b", 0)] if any(operand.paired for operand in operands) else []
+    return [*paired, *dict.fromkeys(found), *([("cp_async_group", 0)] if found else [])]
 
 
 def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
@@ -347,10 +352,7 @@ def _inside(plan: KernelPlan) -> str:
 
 def text_of(plan: KernelPlan) -> Text:
     """All the text of one kernel."""
-    steps = tuple(step_text(plan, index, step) for index, step in enumerate(plan.epilogue))
-    first_of_kind: dict[str, StepText] = {}
-    for step in steps:
-        first_of_kind.setdefault(step.kind, step)
+    steps = steps_of(plan)
     reads_rows, reads_columns = reads(plan, "row"), reads(plan, "column")
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
@@ -361,10 +363,12 @@ def text_of(plan: KernelPlan) -> Text:
         dynamic_extents=tuple(e for e in extents if e.dynamic),
         batch_strides=_batch_strides(plan) if plan.batch > 1 else (),
         primitives=_primitives(plan),
-        steps=steps,
+        steps=steps.steps,
+        pair=steps.pair,
+        pair_steps=steps.pair_steps,
         mma=_mma(plan),
         sums=_sums(plan),
-        step_kinds=tuple(first_of_kind.values()),
+        step_kinds=steps.kinds,
         matrix_types=types_of_matrices(plan, written=False),
         stored_types=types_of_matrices(plan, written=True),
         float8=float8_text(plan.output.dtype),
@@ -385,6 +389,8 @@ def text_of(plan: KernelPlan) -> Text:
         release=_RELEASE_CLUSTER if clustered else _RELEASE,
         readers=_readers(plan),
         store_chunk=_store_chunk(plan),
+        warp_columns="WARP_D" if plan.paired else "WARP_N",
+        slab_columns="SLAB_D" if plan.paired else "SLAB_N",
         clamped_row=reads_rows and _clamped(plan, plan.m),
         clamped_column=reads_columns and _clamped(plan, plan.n),
         reads_rows=reads_rows,

@@ -81,6 +81,9 @@ LAUNCHES = ("plain", "dependent")
 class GemmSpec:
     """D = epilogue(alpha * A * B + beta * C), with A m x k, B k x n, C and D m x n.
 
+    A gated step (``swiglu``) makes one column of D of two of B's: then B is k x 2n, its first half
+    beside its second.
+
     The constructor validates and fills what was left open (leading dimensions, types), so two
     specs that mean the same compare equal. ``str()`` gives a line that `from_text` reads back.
 
@@ -164,6 +167,7 @@ class GemmSpec:
         unquantized = self.dtype_d if self.quantizes is None else FP32
         check_output(self.dtype_acc, self.dtype_c, unquantized, len(self.epilogue))
         self._check_quantization()
+        self._check_pairs()
         self._fill_leading_dimensions()
         self._check_alignments()
         if self.launch not in LAUNCHES:
@@ -179,7 +183,7 @@ class GemmSpec:
         """(rows, contiguous length) of an operand as it lies in memory; ``operand`` is a..d."""
         rows, columns, letter = {
             "a": (self.m, self.k, self.layout[0]),
-            "b": (self.k, self.n, self.layout[1]),
+            "b": (self.k, self.b_columns, self.layout[1]),
             "c": (self.m, self.n, self.layout_d),
             "d": (self.m, self.n, self.layout_d),
         }[operand]
@@ -222,6 +226,56 @@ class GemmSpec:
     def quantizes(self) -> EpilogueStep | None:
         """The step that makes D of a type of 8 bits, which is the last."""
         return next((step for step in self.epilogue if step.result is not None), None)
+
+    @property
+    def pairs(self) -> EpilogueStep | None:
+        """The step that makes one column of D of two of B's, which then has twice as many."""
+        return next((step for step in self.epilogue if step.definition.pairs), None)
+
+    def pairs_behind(self, argument: str) -> bool:
+        """Whether an operand's step stands before one that pairs columns, and has both halves."""
+        names = [o.argument(i) for i, s in enumerate(self.epilogue) for o in s.operands]
+        step = self.pairs
+        if step is None or argument not in names:
+            return False
+        before = self.epilogue[: self.epilogue.index(step)]
+        return argument in names[: sum(len(s.operands) for s in before)]
+
+    @property
+    def halves(self) -> int:
+        """Columns of B that make one of D: 2 for a step that pairs them."""
+        return 1 if self.pairs is None else 2
+
+    @property
+    def b_columns(self) -> Dim:
+        """Columns of B."""
+        return Dim(self.halves * self.n.size, self.n.dynamic)
+
+    def _check_pairs(self) -> None:
+        """Where two columns make one, D is row-major, there is no C, and matrices come behind."""
+        step = self.pairs
+        if step is None:
+            return
+        what = f"epilogue step '{step.kind}'"
+        check_range(self.b_columns.size, f"{what}: B's columns", 1, MAX_DIMENSION)
+        if self.layout_d == "t":
+            raise InputError(
+                f"{what} pairs the columns of a row, so D is row-major; leave layout_d out"
+            )
+        if self.dtype_c is not None:
+            raise InputError(
+                f"{what} halves what C would be added to; leave dtype_c out, and put a residual"
+                " behind the step"
+            )
+        place = self.epilogue.index(step)
+        if any(other.definition.pairs for other in self.epilogue[place + 1 :]):
+            raise InputError(f"{what}: one step of the epilogue may pair halves; leave out another")
+        for before in self.epilogue[:place]:
+            if any(operand.full for operand in before.operands):
+                raise InputError(
+                    f"epilogue step '{before.kind}' stands before '{step.kind}', where there are"
+                    f" two values an element of D; put it behind '{step.kind}'"
+                )
 
     @property
     def saturates(self) -> bool:
@@ -415,7 +469,7 @@ def _quote(text: str) -> str:
 
 FIELDS: dict[str, str] = {
     "m": "rows of A and D; SIZE, dynamic, or dynamic:MAX",
-    "n": "columns of B and D",
+    "n": "columns of D and of B; for a gated step B has twice as many",
     "k": "columns of A, rows of B; may be 0",
     "batch": "number of products, operands one after the other",
     "dtype": "type of A and B, and of D: fp16, bf16, int8, uint8 (D int32), e4m3, e5m2 (D bf16)",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.expressions import Expression, Number, Variable
+from deepgemm_codegen.expressions import Expression, Number, Variable, times
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
@@ -39,6 +39,8 @@ class Extent:
         tile: elements of it that a block covers.
         cluster: blocks of a cluster along it.
         split: parts that k is cut into, each summed by a block of its own (split-K).
+        halves: columns of B that make one of D, of D's columns and of B's.
+        both: whether these are B's columns, where it has more than D.
     """
 
     role: Literal["m", "n", "k"]
@@ -48,16 +50,22 @@ class Extent:
     tile: int
     cluster: int = 1
     split: int = 1
+    halves: int = 1
+    both: bool = False
 
     @property
     def symbol(self) -> str:
-        """How the kernel's code names it: ``M`` or ``m``."""
-        return self.name.lower() if self.dynamic else self.name
+        """How the kernel's code names it: ``M`` or ``m``; ``2 * N`` for columns of both halves."""
+        name = self.name.lower() if self.dynamic else self.name
+        return f"{self.halves} * {name}" if self.both else name
 
     @property
     def expression(self) -> Expression:
         """The size over the dynamic dimensions' names."""
-        return Variable(self.symbol) if self.dynamic else Number(self.size)
+        if not self.dynamic:
+            return Number(self.size)
+        argument = Variable(self.name.lower())
+        return times(Number(self.halves), argument) if self.both else argument
 
     @property
     def tail(self) -> bool:
@@ -71,8 +79,8 @@ class Extent:
 
     @property
     def tile_constant(self) -> str:
-        """``TILE_M``, ``TILE_N`` or ``TILE_K``."""
-        return f"TILE_{self.role.upper()}"
+        """``TILE_M``, ``TILE_N`` or ``TILE_K``; ``TILE_D`` for D's columns where B has more."""
+        return "TILE_D" if self.halves > 1 and not self.both else f"TILE_{self.role.upper()}"
 
     @property
     def count_constant(self) -> str:
@@ -143,6 +151,11 @@ class MatrixOperand:
         ldmatrix transposes pairs of bytes only, so the kernel turns them round in registers.
         """
         return not self.k_major and self.dtype.bytes == 1
+
+    @property
+    def paired(self) -> bool:
+        """Whether its columns are two halves, of which each tile takes from both."""
+        return self.rows.both or self.columns.both
 
     @property
     def row_bytes(self) -> int:
@@ -259,6 +272,7 @@ class Output:
         vector: elements that a lane stores at a time (4, 2 or 1).
         warp_n: columns of the warp tile.
         partial: whether it is no D yet: sums of one part of k, for another kernel to add up.
+        halves: columns of the slab that make one of D.
         saturates: whether an 8-bit float is at most the largest finite number.
     """
 
@@ -270,6 +284,7 @@ class Output:
     warp_n: int
     partial: bool = False
     saturates: bool = True
+    halves: int = 1
 
     @property
     def overflows_to_nan(self) -> bool:
@@ -289,8 +304,8 @@ class Output:
 
     @property
     def vectors_per_row(self) -> int:
-        """Vectors in one row of the warp's slab."""
-        return self.warp_n // self.vector
+        """Vectors of D in one row of the warp's slab."""
+        return self.warp_n // self.halves // self.vector
 
     @property
     def lanes_per_row(self) -> int:

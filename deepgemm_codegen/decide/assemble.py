@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tiles import MatrixOperand
 
-__all__ = ["DEPENDENT_FROM", "extents_of", "program_of", "sources", "with_copies"]
+__all__ = [
+    "DEPENDENT_FROM",
+    "columns_of_b",
+    "extents_of",
+    "program_of",
+    "sources",
+    "with_copies",
+]
 
 DEPENDENT_FROM = 90
 """First architecture with programmatic dependent launch (CUDA programming guide)."""
@@ -55,9 +62,24 @@ def extents_of(
         rows, columns = columns, rows
     return (
         Extent("m", rows[0], rows[1].size, rows[1].dynamic, tile_m, cluster_m),
-        Extent("n", columns[0], columns[1].size, columns[1].dynamic, tile_n, cluster_n),
+        Extent(
+            "n",
+            columns[0],
+            columns[1].size,
+            columns[1].dynamic,
+            tile_n // spec.halves,
+            cluster_n,
+            halves=spec.halves,
+        ),
         Extent("k", "K", spec.k.size, spec.k.dynamic, tile_k, split=split_k),
     )
+
+
+def columns_of_b(spec: GemmSpec, n: Extent) -> Extent:
+    """The extent of B's columns, which are twice D's where a step pairs them."""
+    if spec.halves == 1:
+        return n
+    return replace(n, size=n.size * n.halves, tile=n.tile * n.halves, both=True)
 
 
 def sources(spec: GemmSpec) -> tuple[Literal["a", "b"], Literal["a", "b"]]:
@@ -102,6 +124,7 @@ def program_of(
         vector=vector,
         warp_n=slab_n,
         saturates=spec.saturates,
+        halves=spec.halves,
     )
     name = kernel_name(spec)
     kernel = KernelPlan(

@@ -90,6 +90,10 @@ def travel_of(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     leading: int = getattr(spec, f"ld{source}")
     stride = rows.size * leading if spec.batch > 1 else 0
     width, reason = widest_vector(dtype, getattr(spec, f"align_{source}"), rows, leading, stride)
+    if source == "b" and spec.pairs is not None and spec.layout[1] == "n":
+        half = dtype.bytes if spec.n.dynamic else spec.n.size * dtype.bytes
+        if width > gcd(width, half):
+            width, reason = gcd(width, half), f"B's second half begins at column {spec.n}"
     if arch.cp_async and width >= CP_ASYNC_LEAST:
         return Travel((width, "cp_async", reason))
     # A load into registers cannot be cut short, so its vectors must divide the row.

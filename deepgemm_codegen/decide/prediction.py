@@ -39,4 +39,5 @@ class Prediction(NamedTuple):
 
 def output_bytes(problem: Problem) -> int:
     """Bytes of D written and of C read."""
-    return problem.batch * problem.m * problem.n * (problem.d_bytes + problem.c_bytes)
+    elements = problem.batch * problem.m * problem.n // problem.halves
+    return elements * (problem.d_bytes + problem.c_bytes)

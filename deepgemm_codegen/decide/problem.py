@@ -36,6 +36,7 @@ class Problem(NamedTuple):
         vector: elements of D that a lane stores at a time.
         d_bytes, c_bytes: of one element; ``c_bytes`` is that of all that is read like D: of C and
             of the matrices of epilogue steps, 0 without any.
+        halves: how many of the n columns, which are B's, make one of D.
         step_clocks: of a multiprocessor that the epilogue's steps take for one element of D.
         staged: whether any operand passes through registers on its way to shared memory.
     """
@@ -57,6 +58,7 @@ class Problem(NamedTuple):
     vector: int
     d_bytes: int
     c_bytes: int
+    halves: int
     step_clocks: float
     staged: bool
 
@@ -67,8 +69,12 @@ class Problem(NamedTuple):
 
     @property
     def columns_apart(self) -> int:
-        """Columns that a warp tile is a multiple of: one fragment of B, or two (`bytewise`)."""
-        return 16 if self.element_bytes == 1 and not self.b_k_major else 8
+        """Columns that a warp tile is a multiple of: one fragment of B, or two (`bytewise`).
+
+        Where columns are paired, so many of each half.
+        """
+        apart = 16 if self.element_bytes == 1 and not self.b_k_major else 8
+        return self.halves * apart
 
 
 def promotes(spec: GemmSpec, arch: Arch) -> bool:
@@ -80,7 +86,7 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
     """The canonical form of a spec."""
     a, b = travel_of(spec, "a", arch), travel_of(spec, "b", arch)
     a_k_major, b_k_major = spec.layout[0] == "n", spec.layout[1] == "t"
-    m, n = spec.m, spec.n
+    m, n = spec.m, spec.b_columns
     if spec.layout_d == "t":
         m, n, a, b, a_k_major, b_k_major = n, m, b, a, b_k_major, a_k_major
     return Problem(
@@ -101,6 +107,7 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         vector=output_vector(spec),
         d_bytes=spec.dtype_d.bytes,
         c_bytes=sum(dtype.bytes for dtype, _, _ in matrices_like_d(spec)[1:]),
+        halves=spec.halves,
         step_clocks=sum(step.definition.clocks for step in spec.epilogue),
         staged=a.mechanism == "registers" or b.mechanism == "registers",
     )

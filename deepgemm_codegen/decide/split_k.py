@@ -38,6 +38,7 @@ __all__ = [
     "reduce_body",
     "reduce_clocks",
     "split_answer",
+    "split_obstacle",
     "trailing_clocks",
 ]
 
@@ -99,6 +100,8 @@ def parts_to_try(problem: Problem, machine: Machine, overrides: Overrides) -> tu
     """Numbers of parts that may pay beside 1, or the user's alone."""
     if overrides.split_k is not None:
         return (overrides.split_k,)
+    if problem.halves > 1:
+        return (1,)
     start = SPLIT_K_FROM if overrides.split_k_from is None else overrides.split_k_from
     most = min(problem.k // LEAST_PART, MAX_SPLIT_K)
     if start == 0 or problem.k < start or most < 2 or problem.dynamic_k:
@@ -108,6 +111,14 @@ def parts_to_try(problem: Problem, machine: Machine, overrides: Overrides) -> tu
         tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
         found.add(min(max(machine.sms // tiles, 1), most))
     return tuple(sorted(found))
+
+
+def split_obstacle(spec: GemmSpec) -> str:
+    """Why k cannot be cut into the parts that are asked for; empty where it can."""
+    parts = spec.overrides.split_k or 1
+    if parts > 1 and spec.pairs is not None:
+        return f"split_k = {parts} is given, and {spec.pairs.kind} pairs sums that are whole"
+    return ""
 
 
 def cut(problem: Problem, parts: int) -> Problem:

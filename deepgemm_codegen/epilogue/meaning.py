@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "bias",
     "clamp",
+    "geglu",
     "gelu",
     "gelu_tanh",
     "quantize",
@@ -30,6 +31,7 @@ __all__ = [
     "scale",
     "silu",
     "store",
+    "swiglu",
 ]
 
 FAR = 40.0
@@ -97,6 +99,22 @@ def silu(x: Array) -> Array:
     size = np.minimum(np.abs(x), 16 * FAR)
     tail: Array = size * _logistic(-size)
     return clamp(x, lo=0.0) - tail
+
+
+def swiglu(first: Array, second: Array, gate: str = "first") -> Array:
+    """``silu(gate) * value``; the value is the other half."""
+    if gate == "second":
+        first, second = second, first
+    result: Array = silu(first) * second
+    return result
+
+
+def geglu(first: Array, second: Array, gate: str = "first") -> Array:
+    """``gelu(gate) * value``; the value is the other half."""
+    if gate == "second":
+        first, second = second, first
+    result: Array = gelu(first) * second
+    return result
 
 
 def quantize(

@@ -20,7 +20,7 @@ from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from deepgemm_codegen.dtypes import DType
 
@@ -101,25 +101,26 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
 
 
 def _takes(option: Option, word: str) -> bool:
-    if option.kind == "switch":
-        return word == option.name
+    """Whether a word without a name may be an option's value; a size needs its name."""
     number = _NUMBER.fullmatch(word) is not None
-    if option.kind == "axis":
-        return _access(option, word) is not None or (option.constant and number)
-    if option.kind == "number":
-        return number
     if option.kind == "type":
         try:
             return parse_dtype(word).name in option.words
         except InputError:
             return False
-    return False  # a size needs its name
+    taken = {
+        "switch": word == option.name,
+        "word": word in option.words,
+        "axis": _access(option, word) is not None or (option.constant and number),
+        "number": number,
+    }
+    return taken.get(option.kind, False)
 
 
 def _access(option: Option, word: str) -> Access | None:
     """The access that a word means, where an axis has it."""
     access = AXIS_WORDS.get(word)
-    return access if access in {AXIS_WORDS[known] for known in option.words} else None
+    return access if access in {AXIS_WORDS.get(known) for known in option.words} else None
 
 
 def read_option(kind: StepKind, name: str, text: str) -> str:
@@ -129,38 +130,56 @@ def read_option(kind: StepKind, name: str, text: str) -> str:
         InputError: no such option, or a value it does not take.
     """
     option = _named(kind, name)
-    if option.kind == "type":
-        dtype = parse_dtype(text)
-        if dtype.name not in option.words:
-            raise InputError(f"{name} = {dtype}: give one of {', '.join(option.words)}")
-        return dtype.name
-    if option.kind == "axis":
-        access = _access(option, text)
-        if access is not None:
-            return access
-        if option.constant and _NUMBER.fullmatch(text):
-            return _number(name, text)
-        words = " or ".join((*option.words, "a number") if option.constant else option.words)
-        raise InputError(f"{name} = {text}: {words}{nearest(text, list(option.words))}")
-    if option.kind == "size":
-        value = whole_number(text, name)
-        check_range(value, name, 1, MAX_DIMENSION)
-        return str(value)
-    if option.kind == "switch":
-        word = {"true": "yes", "false": "no", name: "yes"}.get(text, text)
-        if word not in ("yes", "no"):
-            raise InputError(f"{name} = {text}: yes or no")
-        return word
-    return _number(name, text)
+    return _READERS[option.kind](option, text)
 
 
-def _number(name: str, text: str) -> str:
+def _type(option: Option, text: str) -> str:
+    dtype = parse_dtype(text)
+    if dtype.name not in option.words:
+        raise InputError(f"{option.name} = {dtype}: give one of {', '.join(option.words)}")
+    return dtype.name
+
+
+def _axis(option: Option, text: str) -> str:
+    access = _access(option, text)
+    if access is not None:
+        return access
+    if option.constant and _NUMBER.fullmatch(text):
+        return _number(option, text)
+    raise _no_word(option, text, (*option.words, "a number") if option.constant else option.words)
+
+
+def _word(option: Option, text: str) -> str:
+    if text not in option.words:
+        raise _no_word(option, text, option.words)
+    return text
+
+
+def _no_word(option: Option, text: str, words: tuple[str, ...]) -> InputError:
+    close = nearest(text, list(option.words))
+    return InputError(f"{option.name} = {text}: {' or '.join(words)}{close}")
+
+
+def _size(option: Option, text: str) -> str:
+    value = whole_number(text, option.name)
+    check_range(value, option.name, 1, MAX_DIMENSION)
+    return str(value)
+
+
+def _switch(option: Option, text: str) -> str:
+    word = {"true": "yes", "false": "no", option.name: "yes"}.get(text, text)
+    if word not in ("yes", "no"):
+        raise InputError(f"{option.name} = {text}: yes or no")
+    return word
+
+
+def _number(option: Option, text: str) -> str:
     """A finite number as the shortest decimal that gives the same fp32."""
     if _NUMBER.fullmatch(text) is None:
-        raise InputError(f"{name} = {text}: not a finite decimal number")
+        raise InputError(f"{option.name} = {text}: not a finite decimal number")
     value = _as_fp32(text)
     if value is None:
-        raise InputError(f"{name} = {text}: beyond fp32, whose largest is 3.4028235e38")
+        raise InputError(f"{option.name} = {text}: beyond fp32, whose largest is 3.4028235e38")
     forms = (f"{value:.{digits}g}" for digits in range(1, 9))
     return next((short for short in forms if _as_fp32(short) == value), f"{value:.9g}")
 
@@ -172,6 +191,16 @@ def _as_fp32(text: str) -> float | None:
     except OverflowError:
         return None
     return value
+
+
+_READERS: dict[str, Callable[[Option, str], str]] = {
+    "type": _type,
+    "axis": _axis,
+    "word": _word,
+    "size": _size,
+    "switch": _switch,
+    "number": _number,
+}
 
 
 def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> EpilogueStep:
@@ -191,13 +220,15 @@ def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> Epilo
     wrong = kind.check(told)
     if wrong:
         raise InputError(f"epilogue step '{kind.name}': {wrong}")
-    default = {option.name: "no" if option.name == "divide" else "yes" for option in kind.settings}
-    kept = {
-        name: text
-        for name, text in settings.items()
-        if _named(kind, name).kind != "switch" or text != default[name]
-    }
+    kept = {name: text for name, text in settings.items() if text != _default(_named(kind, name))}
     return EpilogueStep(kind.name, tuple(operands), tuple(kept.items()))
+
+
+def _default(option: Option) -> str:
+    """What a setting is where a spec does not say; empty where that is nothing."""
+    if option.kind == "switch":
+        return "yes" if option.name == "saturate" else "no"
+    return option.words[0] if option.kind == "word" else ""
 
 
 def _operand(

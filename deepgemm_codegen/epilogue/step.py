@@ -112,7 +112,7 @@ def setting_value(kind: StepKind, name: str, text: str) -> float | bool | str:
     option = next(option for option in kind.options if option.name == name)
     if option.kind == "switch":
         return text == "yes"
-    return text if option.kind == "type" else float(text)
+    return text if option.kind in ("type", "word") else float(text)
 
 
 def _words(kind: OperandKind, operand: StepOperand) -> list[str]:

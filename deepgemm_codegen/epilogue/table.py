@@ -33,8 +33,9 @@ AXIS_WORDS: dict[str, Access] = {
 PER_WORDS: dict[Access, str] = {"row": "per_token", "column": "per_channel", "scalar": "per_tensor"}
 """The words for an access where the option is not called ``axis`` itself."""
 
-OptionKind = Literal["axis", "type", "size", "number", "switch"]
-"""How an option is written: an access, an element type, a whole number, a number, yes or no."""
+OptionKind = Literal["axis", "type", "size", "number", "switch", "word"]
+"""How an option is written: an access, an element type, a whole number, a number, yes or no, or one
+of a few words, of which the first is the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Option:
         name: the word.
         kind: how its value is written.
         summary: what it means, for the docs.
-        words: what an axis or a type may be.
+        words: what an axis, a type or a word may be.
         constant: whether an axis may be a number instead, which all of D then has.
         primitive: the instruction wrapper that the template uses where the option is given.
     """
@@ -131,11 +132,14 @@ class StepKind:
         operands: what it reads and writes.
         settings: what else a spec may say.
         required: the settings that it must say.
+        pairs: whether it makes one value of two, from the two halves of B's columns.
         quantizes: whether it makes D of its setting ``to``; then it is the last step.
         turns: where the meaning turns from falling to rising or back.
         relative: how far the kernel's result may be from its meaning beyond one rounding, as a
             part of the result.
-        absolute: the same, whatever the result.
+        absolute: the same, whatever the result; of a step that pairs, times the other value where
+            that is above 1.
+        uses: another step, whose functions the template calls.
         primitives: the instruction wrappers that the template uses.
         clocks: of a multiprocessor that an element takes: instructions at 128 a clock, or ex2 and
             rcp at 16 (CUDA programming guide, arithmetic throughput), as counted in sm_90a's
@@ -150,10 +154,12 @@ class StepKind:
     operands: tuple[OperandKind, ...] = ()
     settings: tuple[Option, ...] = ()
     required: tuple[str, ...] = ()
+    pairs: bool = False
     quantizes: bool = False
     turns: tuple[float, ...] = ()
     relative: float = 0.0
     absolute: float = 0.0
+    uses: str = ""
     primitives: tuple[str, ...] = ()
     clocks: float = 0.0
     example: str = ""
@@ -175,6 +181,9 @@ class StepKind:
     def operand(self, name: str) -> OperandKind:
         """The operand of a name."""
         return next(operand for operand in self.operands if operand.name == name)
+
+
+_GATE = Option("gate", "word", "which half of B is the gate", ("first", "second"))
 
 
 def _ordered(settings: Mapping[str, Any]) -> str:
@@ -283,6 +292,34 @@ STEPS: dict[str, StepKind] = {
             absolute=2.0**-118,
             primitives=("exp2", "reciprocal", "at_least"),
             clocks=2 / 16,
+        ),
+        StepKind(
+            "swiglu",
+            "silu(gate) * value, of two halves of B's columns side by side",
+            meaning.swiglu,
+            settings=(_GATE,),
+            pairs=True,
+            turns=(-1.2784645422,),
+            relative=2.0**-17,
+            absolute=2.0**-118,
+            uses="silu",
+            primitives=("exp2", "reciprocal", "at_least"),
+            clocks=2 / 16,
+            example="{gate: second}",
+        ),
+        StepKind(
+            "geglu",
+            "gelu(gate) * value, of two halves of B's columns side by side",
+            meaning.geglu,
+            settings=(_GATE,),
+            pairs=True,
+            turns=(-0.7517915247,),
+            relative=2.0**-17,
+            absolute=2.0**-44,
+            uses="gelu",
+            primitives=("exp2", "at_least"),
+            clocks=11 / 128,
+            example="{gate: second}",
         ),
         StepKind(
             "quantize",

@@ -18,8 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["WORKSPACE_BYTES", "Call", "Cublas", "CublasLt", "Layout", "call_of", "load_library"]
+__all__ = [
+    "WORKSPACE_BYTES",
+    "Call",
+    "Cublas",
+    "CublasLt",
+    "Layout",
+    "call_of",
+    "load_library",
+    "no_plain_product",
+]
 
 WORKSPACE_BYTES = 32 * 2**20
 """What NVIDIA recommends for Hopper, and what both columns get."""
@@ -107,6 +117,17 @@ def call_of(problem: Problem) -> Call:
     else:
         sizes, turns, pair = (problem.m, problem.n), (not turned_a, not turned_b), (a, b)
     return Call(*sizes, problem.k, *turns, *pair, d, spec.batch, beta, note)
+
+
+def no_plain_product(spec: GemmSpec) -> str:
+    """Why the plain product cannot stand in a problem's D; empty where it can."""
+    if spec.pairs is not None:
+        return f"{spec.pairs.kind} makes D half as wide as the product"
+    for letter in "abd":
+        dtype = getattr(spec, f"dtype_{letter}")
+        if dtype.name not in _TYPES:
+            return f"no plain product is timed with {letter.upper()} in {dtype}"
+    return ""
 
 
 def _layout(matrix: Matrix) -> Layout:

@@ -12,7 +12,7 @@ import numpy as np
 
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample, stray
-from deepgemm_codegen.harness.bench_cublas import call_of
+from deepgemm_codegen.harness.bench_cublas import call_of, no_plain_product
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
 from deepgemm_codegen.harness.bench_stats import WARM_SECONDS
 from deepgemm_codegen.harness.gpu import launch_arguments
@@ -171,6 +171,9 @@ class LoadedKernel:
         """See `Loaded`."""
         if self._against == "none":
             return ()
+        lack = no_plain_product(self._problem.spec)
+        if lack:
+            return (Rival(CUBLAS, None, lack), Rival(CUBLASLT, None, lack))
         return (self.cublas(), self.cublaslt())
 
     def cublas(self) -> Rival:

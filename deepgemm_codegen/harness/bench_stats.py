@@ -149,7 +149,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 def work_of(problem: Problem) -> Work:
     """FLOP and bytes of a problem; padding between rows is not work."""
     spec = problem.spec
-    flop = 2.0 * problem.m * problem.n * problem.k * spec.batch
+    flop = 2.0 * problem.m * problem.n * spec.halves * problem.k * spec.batch
     moved = (
         matrix.batch * matrix.rows * matrix.columns * matrix.dtype.bytes
         for matrix in problem.matrices

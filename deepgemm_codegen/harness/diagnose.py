@@ -84,7 +84,8 @@ def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]
     """(what would be wrong, what D would then be)."""
     problem = oracle.problem
     product = None
-    if problem.alpha != 0.0:  # else neither A nor B is read, and may not exist
+    # With alpha 0 neither A nor B is read, and may not exist; of two products none is the one.
+    if problem.alpha != 0.0 and problem.spec.pairs is None:
         product = oracle.products(region)
 
     def otherwise(alpha: float, beta: float) -> Expected:

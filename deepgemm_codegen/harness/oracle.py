@@ -10,7 +10,7 @@ large k. ``docs/verification.md`` derives it. Everything is written for numpy an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deepgemm_codegen.emulator.tensorcore import arithmetic
@@ -21,9 +21,9 @@ from deepgemm_codegen.plan import MmaSync, Simt, Wgmma
 from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from deepgemm_codegen.epilogue import EpilogueStep, StepOperand
+    from deepgemm_codegen.epilogue import EpilogueStep, StepKind, StepOperand
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Problem, Region
     from deepgemm_codegen.plan import KernelPlan
@@ -222,6 +222,26 @@ class Oracle:
                 something else.
             steps: how many steps of the epilogue are taken; None for all.
         """
+        epilogue = self.problem.spec.epilogue
+        pairing = self.problem.spec.pairs
+        taken = list(enumerate(epilogue))[:steps]
+        if pairing is None:
+            return self._steps(region, taken, self._scaled(region, product))
+        place = epilogue.index(pairing)
+        left, right = (
+            self._steps(half, taken[:place], self._scaled(half)) for half in self._halves(region)
+        )
+        found = left if place in self.skipped else self._pair(pairing, left, right)
+        return self._steps(region, taken[place + 1 :], found)
+
+    def _halves(self, region: Region) -> tuple[Region, Region]:
+        """What of B's first half and of its second a region of D is made of."""
+        n = self.problem.n
+        ends = {"column": region.column + n, "column_end": region.column_end + n}
+        return region, replace(region, **ends)
+
+    def _scaled(self, region: Region, product: Expected | None = None) -> Expected:
+        """Alpha * A * B + beta * C over a region."""
         problem, xp = self.problem, self.xp
         relative = 0.0 if self.model is None else ROUND
         value = error = xp.zeros(region.shape)
@@ -234,27 +254,59 @@ class Oracle:
             error = error + relative * xp.abs(value)
         if integer_sums(problem.spec.dtype_d):
             return Expected.around(_wrap(value, xp), xp.zeros(region.shape))
-        found = Expected.around(value, error)
-        for index, step in enumerate(problem.spec.epilogue[:steps]):
+        return Expected.around(value, error)
+
+    def _steps(
+        self, region: Region, steps: Iterable[tuple[int, EpilogueStep]], found: Expected
+    ) -> Expected:
+        """What some steps, by their numbers, make of an interval."""
+        for index, step in steps:
             if index not in self.skipped:
                 found = self._step(region, index, step, found)
         return found
 
+    def _pair(self, step: EpilogueStep, left: Expected, right: Expected) -> Expected:
+        """What a step makes of two intervals: its meaning at their ends and the gate's turns."""
+        kind = step.definition
+        gate, other = (right, left) if step.values.get("gate") == "second" else (left, right)
+        gates = [*self._ends(gate), *self._turns(kind, gate)]
+        others = self._ends(other)
+        lefts, rights = (gates, others) if gate is left else (others, gates)
+        ends = [kind.meaning(x, y, **step.values) for x in lefts for y in rights]
+        most = self.xp.maximum(abs(other.low), abs(other.high))
+        return self._rounded(ends, kind, self.xp.maximum(most, 1.0))
+
+    @staticmethod
+    def _ends(given: Expected) -> list[Any]:
+        return [given.value, given.low, given.high]
+
+    def _turns(self, kind: StepKind, given: Expected) -> list[Any]:
+        """The turns of a meaning that lie inside an interval, its value elsewhere."""
+        return [
+            self.xp.where((given.low < turn) & (turn < given.high), turn, given.value)
+            for turn in kind.turns
+        ]
+
     def _step(self, region: Region, index: int, step: EpilogueStep, given: Expected) -> Expected:
         """What a step makes of an interval: the image of its ends and of the turns between them."""
-        xp, kind = self.xp, step.definition
+        kind = step.definition
         read = {o.name: self._read(region, index, o) for o in step.operands if not o.written}
         read |= step.values
-        ends = [kind.meaning(end, **read) for end in (given.value, given.low, given.high)]
-        for turn in kind.turns:
-            inside = (given.low < turn) & (turn < given.high)
-            ends.append(kind.meaning(xp.where(inside, turn, given.value), **read))
+        places = [*self._ends(given), *self._turns(kind, given)]
+        return self._rounded([kind.meaning(place, **read) for place in places], kind, 1.0)
+
+    def _rounded(self, ends: list[Any], kind: StepKind, factor: Any) -> Expected:
+        """The interval round some values, the first of which is the right one.
+
+        Widened by what an approximate step may miss, its absolute part times a factor.
+        """
+        xp = self.xp
         low = high = ends[0]
         for end in ends[1:]:
             low, high = xp.minimum(low, end), xp.maximum(high, end)
         if not kind.exact:
-            low = low - (kind.relative * xp.abs(low) + kind.absolute)
-            high = high + (kind.relative * xp.abs(high) + kind.absolute)
+            low = low - (kind.relative * xp.abs(low) + kind.absolute * factor)
+            high = high + (kind.relative * xp.abs(high) + kind.absolute * factor)
         # One rounding, which keeps order: the ends round to where a value between them may.
         value, low, high = (end.astype(xp.float32).astype(float) for end in (ends[0], low, high))
         return Expected(value, low, high)

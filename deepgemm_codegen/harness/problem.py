@@ -259,14 +259,17 @@ def bind(
         "n": _bound("n", spec.n, n),
         "k": _bound("k", spec.k, k),
     }
-    roles = {"a": ("m", "k", spec.layout[0]), "b": ("k", "n", spec.layout[1])}
+    roles = {"a": ("m", "k", spec.layout[0]), "b": ("k", "columns of b", spec.layout[1])}
+    lengths = {**sizes, "columns of b": spec.halves * sizes["n"]}
     found = []
     for parameter in program.parameters:
         if parameter.dtype is None:
             continue
         operand = parameter.operand
         if operand is not None and not operand.full:
-            length = sizes["n" if operand.access == "column" else "m"]
+            length = lengths["n" if operand.access == "column" else "m"]
+            if operand.access == "column" and spec.pairs_behind(parameter.name):
+                length *= spec.halves
             found.append(
                 Matrix(
                     name=parameter.name,
@@ -280,7 +283,7 @@ def bind(
             )
             continue
         rows, columns, letter = roles.get(parameter.role, ("m", "n", spec.layout_d))
-        length = sizes[rows if letter == "t" else columns]
+        length = lengths[rows if letter == "t" else columns]
         if operand is None:
             leading: int = getattr(spec, f"ld{parameter.role}")
             align: int = getattr(spec, f"align_{parameter.role}")
@@ -291,8 +294,8 @@ def bind(
                 name=parameter.name,
                 dtype=parameter.dtype,
                 batch=spec.batch,
-                rows=sizes[rows],
-                columns=sizes[columns],
+                rows=lengths[rows],
+                columns=lengths[columns],
                 transposed=letter == "t",
                 leading=leading or max(length, 1) + padding,
                 align=align,

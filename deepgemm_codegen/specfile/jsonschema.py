@@ -196,6 +196,8 @@ def _option(option: Option) -> dict[str, Any]:
     if option.kind == "type":
         dtypes = [DTYPES[name] for name in option.words]
         value: dict[str, Any] = {"enum": [a for d in dtypes for a in (d.name, *d.aliases)]}
+    elif option.kind == "word":
+        value = {"enum": list(option.words)}
     elif option.kind == "axis":
         accesses = {AXIS_WORDS[word] for word in option.words}
         value = {"enum": [word for word, access in AXIS_WORDS.items() if access in accesses]}

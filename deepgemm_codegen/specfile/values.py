@@ -304,7 +304,7 @@ def _step_with_options(node: Mapping) -> str:
 
 def _option(step: str, option: Option, node: Node) -> str:
     """The text of one option's value."""
-    words = option.words if option.kind == "axis" else ()
+    words = option.words if option.kind in ("axis", "word") else ()
     wanted = f"give {' or '.join(words) or _WANTED[option.kind]}"
     if option.kind == "switch" and isinstance(node, Scalar) and yaml_flavour(node) == "boolean":
         text = {"on": "yes", "off": "no"}.get(node.text.lower(), node.text.lower())

@@ -97,6 +97,30 @@ def test_the_slab_meets_no_bank_twice(warp_n: int, interleaved: bool) -> None:
                 assert excess_wavefronts(reads, 4 * vector) == 0
 
 
+@pytest.mark.parametrize("warp_n", [16, 32, 64, 96, 128])
+def test_a_slab_of_pairs_meets_no_bank_twice(warp_n: int) -> None:
+    """Its reads are of half rows: those of B's first half, and those of its second."""
+
+    def place(row: int, column: int) -> int:
+        mask = slab_mask(warp_n, row, paired=True)
+        return (row * warp_n + ((column // 4 ^ mask) * 4 + column % 4)) * 4
+
+    assert {place(row, column) for row in range(16) for column in range(warp_n)} == set(
+        range(0, 16 * warp_n * 4, 4)
+    )
+    for first in (0, 8):
+        for column in range(0, warp_n, 8):
+            writes = [place(first + l // 4, column + l % 4 * 2) for l in range(32)]
+            assert excess_wavefronts(writes, 8) == 0
+    per_row = warp_n // 2 // 4
+    lanes = max(d for d in range(1, 33) if per_row % d == 0)
+    rows = max(r for r in (1, 2, 4, 8, 16) if r * lanes <= 32)
+    for row in range(0, 16, rows):
+        for half in (0, warp_n // 2):
+            reads = [place(row + l // lanes, half + l % lanes * 4) for l in range(rows * lanes)]
+            assert excess_wavefronts(reads, 16) == 0
+
+
 @pytest.mark.parametrize(
     ("row_bytes", "pass_bytes", "expected"),
     [

@@ -8,6 +8,7 @@ _TYPES = st.sampled_from(["fp16", "bf16", "fp32"])
 _AXES = st.sampled_from(["row", "column"])
 
 
+_MATRICES = ("residual", "store")
 _KINDS = (
     *("bias", "scale", "residual", "store", "relu", "relu6", "clamp"),
     *("gelu", "gelu_tanh", "silu"),
@@ -51,6 +52,10 @@ def _quantize(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def chains(draw: st.DrawFn, most: int) -> list[str]:
-    """Up to so many steps, each as a flag writes it, and a quantize step behind them or none."""
+    """Up to so many steps, each as a flag writes it, one that pairs columns, one that quantises."""
     steps = draw(st.lists(_step(), max_size=most))
+    if draw(st.integers(0, 3)) == 0:
+        place = next((i for i, step in enumerate(steps) if step.startswith(_MATRICES)), len(steps))
+        pair = draw(st.sampled_from(["swiglu", "geglu", "swiglu:gate=second"]))
+        steps.insert(draw(st.integers(0, place)), pair)
     return [*steps, *draw(_quantize())]

@@ -19,7 +19,8 @@ from tests.harness.support import compiled, plan_of, source_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-APPROXIMATE = [name for name, kind in STEPS.items() if not kind.exact]
+APPROXIMATE = [name for name, kind in STEPS.items() if not kind.exact and not kind.pairs]
+GATED = [name for name, kind in STEPS.items() if kind.pairs]
 THREADS = 1024
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38)
 
@@ -76,6 +77,22 @@ def judge(step: str, x: Array, share: float, arch: str = "sm_80") -> None:
 @pytest.mark.parametrize("step", APPROXIMATE)
 def test_the_stated_bound_holds(step: str) -> None:
     judge(step, sample(1 << 17), share=0.75)
+
+
+@pytest.mark.parametrize("step", GATED)
+@pytest.mark.parametrize("value", [1.0, -3.25, 1e20])
+def test_a_gated_pair_is_a_product(step: str, value: float) -> None:
+    x = sample(1 << 20)
+    x = x[np.abs(x) < 1e18]
+    gate = applied(STEPS[step].uses, x).astype(np.float64)
+    wanted = (gate * np.float64(np.float32(value))).astype(np.float32)
+    assert np.array_equal(applied(step, x, f"{step}(x, {value}f)"), wanted, equal_nan=True)
+    if value == 1.0:
+        assert np.array_equal(
+            STEPS[step].meaning(x, 1.0), STEPS[STEPS[step].uses].meaning(x), equal_nan=True
+        )
+        swapped = STEPS[step].meaning(np.float64(value), x, gate="second")
+        assert np.array_equal(swapped, STEPS[step].meaning(x, value), equal_nan=True)
 
 
 @pytest.mark.full

@@ -43,6 +43,8 @@ def one(text: str) -> EpilogueStep:
         ("clamp:lo=3:hi=3", "clamp:lo=3:hi=3"),
         ("clamp:16777217:1e38", "clamp:lo=16777216:hi=1e+38"),
         ("gelu", "gelu"),
+        ("swiglu:gate=first", "swiglu"),
+        ("geglu:second", "geglu:gate=second"),
         ("quantize:to=int8", "quantize:int8"),
         ("quantize:s8:row", "quantize:int8:scale=per_token"),
         (
@@ -110,6 +112,8 @@ def test_what_a_step_holds() -> None:
         ("clamp:hi=4e38", "hi = 4e38: beyond fp32, whose largest is 3.4028235e38"),
         ("clamp:hi=0x10", "hi = 0x10: not a finite decimal number"),
         ("clamp:lo=", "lo = : not a finite decimal number"),
+        ("swiglu:third", "epilogue step 'swiglu' does not take 'third'; options it takes: gate"),
+        ("swiglu:gate=secnd", "gate = secnd: first or second (did you mean 'second'?)"),
         ("quantize", f"{Q}: to is missing; give one of int8, uint8, e4m3, e5m2"),
         ("quantize:to=fp16", "to = fp16: give one of int8, uint8, e4m3, e5m2"),
         ("bias:dtype=int8", "dtype = int8: give one of fp16, bf16, fp32"),
@@ -172,6 +176,45 @@ def test_refusals(text: str, message: str) -> None:
         (
             {"epilogue": "quantize:int8,quantize:int8"},
             "epilogue step 'quantize' is followed by 'quantize', but it makes D; put it last",
+        ),
+        (
+            {"epilogue": "swiglu", "layout_d": "t"},
+            (
+                "epilogue step 'swiglu' pairs the columns of a row, so D is row-major; leave"
+                " layout_d out"
+            ),
+        ),
+        (
+            {"epilogue": "swiglu", "dtype_c": "fp16"},
+            (
+                "epilogue step 'swiglu' halves what C would be added to; leave dtype_c out, and put"
+                " a residual behind the step"
+            ),
+        ),
+        (
+            {"epilogue": "swiglu,geglu"},
+            "epilogue step 'swiglu': one step of the epilogue may pair halves; leave out another",
+        ),
+        (
+            {"epilogue": "store,swiglu"},
+            (
+                "epilogue step 'store' stands before 'swiglu', where there are two values an"
+                " element of D; put it behind 'swiglu'"
+            ),
+        ),
+        (
+            {"n": 2**30, "epilogue": "swiglu"},
+            (
+                "epilogue step 'swiglu': B's columns = 2147483648: too large; the largest is"
+                " 2147482624"
+            ),
+        ),
+        (
+            {"n": 64, "ldb": 100, "epilogue": "swiglu"},
+            (
+                "ldb = 100: too small; a stored row of B holds 128 elements (layout nn, D n), so"
+                " give 128 or more"
+            ),
         ),
         (
             {"epilogue": "relu", "dtype_d": "int8"},

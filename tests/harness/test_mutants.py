@@ -46,6 +46,12 @@ ACTIVATIONS = (
 )
 """Approximate steps one after the other."""
 
+GATED = (
+    "m=70 n=68 k=40 layout=nt epilogue=bias,swiglu,bias dtype_d=fp32",
+    MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+)
+"""Pairs of B's columns, with a step before them and one behind."""
+
 RASTER = ("m=320 n=192 k=32", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 4))
 """Five tile rows in groups of four."""
 
@@ -65,6 +71,7 @@ KINDS: dict[str, tuple[str, Choice | None]] = {
     "steps": STEPS,
     "activations": ACTIVATIONS,
     "carry": CARRY,
+    "gated": GATED,
 }
 
 
@@ -257,6 +264,20 @@ MUTANTS = {
         r"\2\3\1",
         seen="counts at an mbarrier",
     ),
+    "gate and value swapped": Mutant(
+        "gated", r"swiglu\(left\[v\], right\[v\]\)", "swiglu(right[v], left[v])"
+    ),
+    "both halves from the first": Mutant("gated", r"within / WARP_D \* half", "0 * half"),
+    "halves of a warp mixed": Mutant(
+        "gated", r"within % WARP_D \+ within / WARP_D", "within / 2 + within % 2"
+    ),
+    "the second half's bias from the first": Mutant(
+        "gated", r"bias0\[column \+ N \+ v\]", "bias0[column + v]"
+    ),
+    "the bias behind the pair as wide as B": Mutant(
+        "gated", r"bias2\[column \+ v\]", "bias2[(column + v) / 2]"
+    ),
+    "the pair's alpha once": Mutant("gated", r"right\[v\] = __fmul_rn\(alpha, right\[v\]\);", ""),
     # -- the architecture's own paths --
     "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),
 }

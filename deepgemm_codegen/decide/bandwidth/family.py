@@ -73,6 +73,8 @@ def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
     for name, dtype in (("A", spec.dtype_a), ("B", spec.dtype_b)):
         if dtype.bytes != 2:
             return f"{name} is {dtype}, of which it has no kernel yet"
+    if spec.pairs is not None:
+        return f"{spec.pairs.kind} wants two columns of B in one thread"
     if sides_of(spec) is None:
         return f"m = {spec.m} and n = {spec.n} are both above {MOST_SHORT}"
     return ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bodies import FRAGMENT_BYTES
-from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
+from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
 from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
 from deepgemm_codegen.decide.problem import promotes
@@ -61,7 +61,9 @@ class MmaSyncChoice:
         threads = 32 * self.warps_m * self.warps_n
         left, right = sources(spec)
         a = place_operand(spec, "a", left, travel_of(spec, left, arch), m, k, threads)
-        b = place_operand(spec, "b", right, travel_of(spec, right, arch), n, k, threads)
+        b = place_operand(
+            spec, "b", right, travel_of(spec, right, arch), columns_of_b(spec, n), k, threads
+        )
         if a is None or b is None:
             raise InternalError(f"no panel width for {self}: the constraints should refuse it")
         body = MmaSync(

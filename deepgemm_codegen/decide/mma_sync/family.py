@@ -14,7 +14,13 @@ from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
 from deepgemm_codegen.decide.repack import best_with_copies, copies_for
-from deepgemm_codegen.decide.split_k import cheapest_cut, cut, parts_to_try, trailing_clocks
+from deepgemm_codegen.decide.split_k import (
+    cheapest_cut,
+    cut,
+    parts_to_try,
+    split_obstacle,
+    trailing_clocks,
+)
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -97,7 +103,7 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     for dtype in (spec.dtype_a, spec.dtype_b):
         if not arch.mma_rate(dtype.name):
             return f"{arch.name} has no mma.sync for {dtype}"
-    return ""
+    return split_obstacle(spec)
 
 
 def _best(setting: Setting, below: float = inf) -> Answer | None:

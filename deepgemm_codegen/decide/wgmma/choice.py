@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
+from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
@@ -70,7 +70,7 @@ class WgmmaChoice:
         )
         m, n, k = extents
         left, right = sources(spec)
-        store = store_of(spec, self.tile_n) if self.split_k == 1 else "sums"
+        store = store_of(spec, self.tile_n // spec.halves) if self.split_k == 1 else "sums"
         slab_n = next(w for w in (64, 48, 32, 16, 8) if self.tile_n % w == 0)
         body = Wgmma(
             tile_m=self.tile_m,
@@ -85,8 +85,9 @@ class WgmmaChoice:
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
             promoted=promotes(spec, arch),
+            halves=spec.halves,
             a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
-            b=place_tma_operand(spec, "b", right, n, k, self.cluster_m),
+            b=place_tma_operand(spec, "b", right, columns_of_b(spec, n), k, self.cluster_m),
         )
         vector = 2 if store == "tma" else output_vector(spec)
         schedule = Persistent(raster_group=self.raster_group)

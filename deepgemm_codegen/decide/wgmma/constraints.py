@@ -76,6 +76,13 @@ def panels(tile: int, *, k_major: bool) -> Miss | None:
     return (left, 0) if left else None
 
 
+def pairs(tile: int, halves: int, *, k_major: bool) -> Miss | None:
+    """Each half of a paired tile is whole fragments, or panels: got is left over, wanted 0."""
+    half = 8 if k_major else PANEL_COLUMNS
+    left = tile % (halves * half) if halves > 1 else 0
+    return (left, 0) if left else None
+
+
 def cluster(cluster_m: int, cluster_n: int) -> Miss | None:
     """Blocks of a cluster share A's tile or B's: two of them, along one dimension."""
     got = cluster_m * cluster_n
@@ -114,6 +121,7 @@ PHRASES: dict[str, str] = {
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
     "columns": "{got} columns are left over; beyond 32 an integer tile is a multiple of 16",
     "panels": "{got} rows or columns are no whole panel of 64",
+    "pairs": "{got} columns are no whole half of a paired tile",
     "cluster": "{got} blocks a cluster; the limit is {limit}",
     "multicast": "{got} rows of a shared tile are no multiple of {limit}",
     "grid": "{got} tiles; the kernel counts to {limit}",
@@ -142,6 +150,7 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
         ("columns", columns(tile_n, integers=kind.integers)),
         ("panels", panels(tile_m, k_major=problem.a_k_major)),
         ("panels", panels(tile_n, k_major=problem.b_k_major)),
+        ("pairs", pairs(tile_n, problem.halves, k_major=problem.b_k_major)),
         ("cluster", cluster(cluster_m, cluster_n)),
         ("multicast", multicast(tile_m, cluster_n, k_major=problem.a_k_major)),
         ("multicast", multicast(tile_n, cluster_m, k_major=problem.b_k_major)),

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
 from deepgemm_codegen.decide.repack import Copies, best_with_copies, contiguous_of, copies_for
-from deepgemm_codegen.decide.split_k import cheapest_cut, parts_to_try, trailing_clocks
+from deepgemm_codegen.decide.split_k import (
+    cheapest_cut,
+    parts_to_try,
+    split_obstacle,
+    trailing_clocks,
+)
 from deepgemm_codegen.decide.tma import tma_obstacle
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.predict import predict, roofline
@@ -94,7 +99,7 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         return f"batch = {spec.batch}, and its tensor maps have two dimensions"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
-    if reason := _types_obstacle(spec, arch):
+    if reason := split_obstacle(spec) or _types_obstacle(spec, arch):
         return reason
     return _unread(spec, Copies()) and _unread(spec, copies_for(spec, along_k=True))
 

@@ -157,9 +157,8 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     tile_m, tile_n = choice.tile_m, choice.tile_n
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
     cluster = cluster_m * cluster_n
-    tiles = tile_table(machine, task.kind, problem.d_bytes)[
-        tile_m, choice.consumers, choice.tiles_at_once
-    ]
+    table = tile_table(machine, task.kind, task.result)
+    tiles = table[tile_m, choice.consumers, choice.tiles_at_once]
     tile = next(t for t in tiles if t.tile_n == tile_n)
     traffic = operand_traffic(
         problem,

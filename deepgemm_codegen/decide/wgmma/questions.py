@@ -124,7 +124,7 @@ def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
             f"{elements} element{'s' if elements > 1 else ''}",
             "by the kernel that adds the parts",
         )
-    if store_of(spec, choice.tile_n) == "tma":
+    if store_of(spec, choice.tile_n // spec.halves) == "tma":
         return "TMA", "rows of D's tile are whole patterns; it leaves while the next is computed"
     if spec.dtype_d.bytes > 2:
         reason = f"{spec.dtype_d} sums leave as they are"

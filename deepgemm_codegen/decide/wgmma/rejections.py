@@ -24,6 +24,7 @@ NO_STAGES = (
     "rows",
     "accumulators",
     "panels",
+    "pairs",
     "cluster",
     "multicast",
     "grid",

@@ -97,11 +97,12 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
     m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once
     a_k_major, b_k_major = problem.a_k_major, problem.b_k_major
     launch = LAUNCH_US * machine.clock_mhz
-    table = tile_table(machine, task.kind, problem.d_bytes)
+    table = tile_table(machine, task.kind, task.result)
     counts_n = {
         tile_n: -(-n // tile_n)
         for tile_n in menu.tile_n
         if not constraints.panels(tile_n, k_major=b_k_major)
+        and not constraints.pairs(tile_n, problem.halves, k_major=b_k_major)
     }
     heap: list[tuple[float, tuple[int, ...], Tile, int]] = []
     for tile_m in menu.tile_m:

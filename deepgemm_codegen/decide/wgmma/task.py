@@ -8,7 +8,7 @@ from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import cut
 from deepgemm_codegen.decide.tma import store_of
-from deepgemm_codegen.decide.wgmma.tile import Kind, panel_bytes, slab_bytes, turn_bytes
+from deepgemm_codegen.decide.wgmma.tile import Kind, Result, slab_bytes, turn_bytes
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -49,12 +49,17 @@ class Task(NamedTuple):
     out: float
     tma_store: bool
 
+    @property
+    def result(self) -> Result:
+        """What becomes of a tile's sums."""
+        return Result(self.problem.d_bytes, self.problem.halves)
+
     def shared_bytes(
         self, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, stages: int
     ) -> int:
         """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
         rows = tile_m * tiles_at_once // consumers
-        store = panel_bytes(rows, tile_n, consumers, self.problem.d_bytes)
+        store = self.result.panel_bytes(rows, tile_n, consumers)
         if self.parts > 1:
             store = 0
         elif not self.tma_store or not store:

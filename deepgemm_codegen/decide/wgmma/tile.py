@@ -130,10 +130,25 @@ def turn_bytes(consumers: int, tiles_at_once: int) -> int:
     return 8 * consumers if tiles_at_once > 1 else 0
 
 
-def panel_bytes(rows: int, tile_n: int, consumers: int, d_bytes: int) -> int:
-    """Bytes of all consumers' panels of D; 0 where its rows are no whole patterns."""
-    columns, slots = store_panels(rows, tile_n, d_bytes)
-    return consumers * slots * rows * columns * d_bytes
+class Result(NamedTuple):
+    """What becomes of a tile's sums.
+
+    Attributes:
+        element_bytes: of D.
+        halves: columns of the tile that make one of D.
+    """
+
+    element_bytes: int
+    halves: int
+
+    def panel_bytes(self, rows: int, tile_n: int, consumers: int) -> int:
+        """Bytes of all consumers' panels of D; 0 where its rows are no whole patterns."""
+        columns, slots = self.panels(rows, tile_n)
+        return consumers * slots * rows * columns * self.element_bytes
+
+    def panels(self, rows: int, tile_n: int) -> tuple[int, int]:
+        """See `layout.store_panels`."""
+        return store_panels(rows, tile_n // self.halves, self.element_bytes)
 
 
 def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int) -> float:
@@ -154,7 +169,7 @@ def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int) -> 
 def _tile(
     machine: Machine,
     kind: Kind,
-    d_bytes: int,
+    result: Result,
     tile_m: int,
     tile_n: int,
     consumers: int,
@@ -166,8 +181,8 @@ def _tile(
     mine = fragments * tiles_at_once // consumers
     if mine > 1:
         mma *= TWO_FRAGMENTS
-    columns = store_panels(mine * FRAGMENT_M, tile_n, d_bytes)[0]
-    panels = tile_n // columns if columns else 0
+    columns = result.panels(mine * FRAGMENT_M, tile_n)[0]
+    panels = tile_n // result.halves // columns if columns else 0
     parts = mine * tile_n // slab_columns(tile_n)
     turns = turn_bytes(consumers, tiles_at_once)
     reads = fragments * (FRAGMENT_M + tile_n) * PANEL_BYTES
@@ -187,7 +202,7 @@ def _tile(
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
         sums_finish=FINISH + FINISH_SUMS * tile_m * tile_n,
         stage_bytes=written + 16,
-        tma_bytes=panel_bytes(mine * FRAGMENT_M, tile_n, consumers, d_bytes) + turns,
+        tma_bytes=result.panel_bytes(mine * FRAGMENT_M, tile_n, consumers) + turns,
         slab_bytes=slab_bytes(tile_n, consumers) + turns,
         whole_panels=columns > 0,
     )
@@ -195,11 +210,11 @@ def _tile(
 
 @cache
 def tile_table(
-    machine: Machine, kind: Kind, d_bytes: int
+    machine: Machine, kind: Kind, result: Result
 ) -> dict[tuple[int, int, int], list[Tile]]:
     """All legal tiles by rows, consumers and tiles at once, columns rising.
 
-    Made once a machine, kind of operands and size of D's elements.
+    Made once a machine, kind of operands and kind of result.
     """
     table: dict[tuple[int, int, int], list[Tile]] = {}
     for tile_m, consumers, at_once in product(TILE_MS, CONSUMERS, TILES_AT_ONCE):
@@ -207,7 +222,7 @@ def tile_table(
         if constraints.turns(*split) or constraints.rows(tile_m, *split):
             continue
         table[tile_m, *split] = [
-            _tile(machine, kind, d_bytes, tile_m, tile_n, *split)
+            _tile(machine, kind, result, tile_m, tile_n, *split)
             for tile_n in TILE_NS
             if not constraints.accumulators(tile_m, tile_n, *split, kind.sets)
             and not constraints.columns(tile_n, integers=kind.integers)
