@@ -16,11 +16,13 @@ from deepgemm_codegen.expressions import in_c
 from deepgemm_codegen.naming import spec_digest
 from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.repack import Repack
+from deepgemm_codegen.row_scales import RowScales
 from deepgemm_codegen.tma import TMA_ALIGNMENT
 from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.plan import Program
     from deepgemm_codegen.tiles import Extent
     from deepgemm_codegen.workspace import Region
@@ -95,11 +97,11 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
         if isinstance(body, Repack):
             found |= {m.source: m.dtype.bytes for m in body.matrices if m.dtype.bytes > 1}
             continue
-        if not isinstance(body, (Reduce, Wgmma)):
+        if not isinstance(body, (Reduce, RowScales, Wgmma)):
             found |= {o.source: o.vector_bytes for o in body.operands}
         if output.c_dtype is not None:
             found["c"] = output.vector * output.c_dtype.bytes
-        if not output.partial:
+        if not output.partial and output.pointer == "d":
             found["d"] = output.vector * output.dtype.bytes
         found |= {name: output.vector * operand.dtype.bytes for name, operand in matrices_of(plan)}
         found |= {tensor_map.pointer: TMA_ALIGNMENT for tensor_map in plan.tensor_maps}
@@ -146,14 +148,14 @@ def _dim_name(program: Program, letter: str) -> str:
 
 def file_text_of(program: Program) -> FileText:
     """All the text of one file that is no kernel's own."""
-    spec, plan, last = program.spec, program.product, program.kernels[-1]
+    spec, plan = program.spec, program.product
     extents = sorted(plan.extents, key=lambda extent: "MNK".index(extent.name))
     strides = (
         ("LDA", spec.lda),
         ("LDB", spec.ldb),
         ("LDC", spec.ldc),
         ("LDD", spec.ldd),
-        *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in matrices_of(last)),
+        *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in _matrices(program)),
         *_pitches(program),
     )
     dynamic = tuple(e for e in extents if e.dynamic)
@@ -182,11 +184,19 @@ def file_text_of(program: Program) -> FileText:
 
 
 def _pitches(program: Program) -> tuple[tuple[str, int], ...]:
-    """(constant, elements from row to row) of every copy in the workspace."""
+    """(constant, elements from row to row) of what lies in the workspace: copies, and values."""
     first = program.kernels[0].body
-    if not isinstance(first, Repack):
-        return ()
-    return tuple((matrix.pitch_symbol, matrix.pitch) for matrix in first.matrices)
+    copies = first.matrices if isinstance(first, Repack) else ()
+    outputs = [kernel.output for kernel in program.kernels if kernel.output.pointer != "d"]
+    return (
+        *((matrix.pitch_symbol, matrix.pitch) for matrix in copies),
+        *((output.leading_symbol, output.leading or 0) for output in outputs),
+    )
+
+
+def _matrices(program: Program) -> list[tuple[str, StepOperand]]:
+    """(argument, operand) of every matrix of an epilogue step, of whichever kernel."""
+    return [found for kernel in program.kernels for found in matrices_of(kernel)]
 
 
 def _start(region: Region) -> str:

@@ -2,9 +2,9 @@
 
 A `Program` is an ordered tuple of `KernelPlan`s and the workspace through which they pass on what
 they computed. A `KernelPlan` has a common head, exactly one body (how a tile is computed:
-`MmaSync`, `Wgmma`, `Bandwidth` or `Simt`; of partial sums, `Reduce`; of copies, `Repack`) and
-exactly one schedule (which block computes which tile: `Grid` or `Persistent`). Everything a
-template prints is a field or a property here.
+`MmaSync`, `Wgmma`, `Bandwidth` or `Simt`; of partial sums, `Reduce`; of copies, `Repack`; of whole
+rows, `RowScales`) and exactly one schedule (which block computes which tile: `Grid` or
+`Persistent`). Everything a template prints is a field or a property here.
 
 Roles after canonicalisation: a spec with a transposed D is planned as D^T = B^T * A^T, so a plan's
 D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA``, the argument
@@ -29,6 +29,7 @@ from deepgemm_codegen.expressions import (
 )
 from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.repack import PACKED, Repack
+from deepgemm_codegen.row_scales import VALUES, RowScales
 from deepgemm_codegen.signature import (
     Parameter,
     kernel_parameters,
@@ -36,6 +37,7 @@ from deepgemm_codegen.signature import (
     partial_parameters,
     reduce_parameters,
     repack_parameters,
+    row_scales_parameters,
 )
 from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.tma import TensorMap
@@ -57,6 +59,7 @@ __all__ = [
     "Program",
     "Reduce",
     "Repack",
+    "RowScales",
     "Simt",
     "Wgmma",
     "as_program",
@@ -151,7 +154,7 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack
+    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack | RowScales
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...] = ()
     dependent: bool = False
@@ -165,15 +168,25 @@ class KernelPlan:
     @property
     def kernel_parameters(self) -> tuple[Parameter, ...]:
         """The kernel's arguments, in order; the caller's, where nothing else stands for one."""
-        if isinstance(self.body, Reduce):
-            return reduce_parameters(self.spec, PARTIALS)
+        if isinstance(self.body, RowScales):
+            return row_scales_parameters(self.spec, VALUES, self.body.scale)
         if isinstance(self.body, Repack):
             return repack_parameters(self.spec, self.body.matrices)
+        if isinstance(self.body, Reduce):
+            return self._written(reduce_parameters(self.spec, PARTIALS))
         read = {operand.source for operand in self.body.operands}
         packed = {name: region for name, region in PACKED.items() if region in read}
         if self.output.partial:
             return partial_parameters(self.spec, self.tensor_maps, packed, PARTIALS)
-        return kernel_parameters(self.spec, self.tensor_maps, packed)
+        return self._written(kernel_parameters(self.spec, self.tensor_maps, packed))
+
+    def _written(self, found: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+        """Parameters with the region that stands for D, where one does."""
+        pointer = self.output.pointer
+        if pointer == "d":
+            return found
+        region = Parameter(pointer, "region", self.output.dtype, written=True)
+        return tuple(region if p.name == "d" else p for p in found)
 
     @property
     def paired(self) -> bool:
@@ -183,7 +196,7 @@ class KernelPlan:
     @property
     def multiplies(self) -> bool:
         """Whether the kernel computes A * B."""
-        return not isinstance(self.body, (Reduce, Repack))
+        return not isinstance(self.body, (Reduce, Repack, RowScales))
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -251,7 +264,7 @@ class KernelPlan:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
         if isinstance(self.body, Repack):
             return self.body.blocks
-        if isinstance(self.body, (Bandwidth, Reduce, Simt)):
+        if isinstance(self.body, (Bandwidth, Reduce, RowScales, Simt)):
             return self.tiles
         if isinstance(self.body, MmaSync):
             return times(self.tiles, Number(self.k.split))
@@ -284,8 +297,8 @@ class Program:
 
     @property
     def spec(self) -> GemmSpec:
-        """What was asked for."""
-        return self.product.spec
+        """What was asked for; a kernel before the last may be planned for another D."""
+        return self.kernels[-1].spec
 
     @property
     def target(self) -> str:
@@ -300,7 +313,7 @@ class Program:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The caller's arguments, in order; the launcher takes the workspace behind them."""
-        return self.product.parameters
+        return self.kernels[-1].parameters
 
 
 def as_program(plan: Program | KernelPlan) -> Program:

@@ -26,6 +26,7 @@ from deepgemm_codegen.epilogue_text import (
 from deepgemm_codegen.expressions import Number, in_c
 from deepgemm_codegen.plan import Persistent
 from deepgemm_codegen.repack import VECTOR_BYTES, Repack
+from deepgemm_codegen.row_scales import RowScales
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,7 +137,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     The width is for templates that print one function a width; others ignore it.
     """
     body = plan.body
-    if isinstance(body, (Reduce, Repack)):
+    if isinstance(body, (Reduce, Repack, RowScales)):
         return tuple(dict.fromkeys((*_side_primitives(plan), *_launch_primitives(plan))))
     leaving: str
     if isinstance(body, Wgmma):
@@ -177,8 +178,10 @@ def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
     """Those of a kernel that multiplies nothing."""
     if isinstance(plan.body, Repack):
         return [("load_words", VECTOR_BYTES), ("shift_words", 0), ("request_16", 0)]
-    adding = ("wrapping_add",) if plan.spec.dtype_acc.integer else ()
-    return [(name, 0) for name in (*adding, "load_sums", *output_primitives(plan, ""))]
+    own = ["load_values", "at_least"]
+    if isinstance(plan.body, Reduce):
+        own = [*(["wrapping_add"] if plan.spec.dtype_acc.integer else []), "load_sums"]
+    return [(name, 0) for name in (*own, *output_primitives(plan, ""))]
 
 
 def _launch_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
@@ -258,14 +261,16 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     strides = []
     if isinstance(plan.body, Repack):
         return ()
-    if not isinstance(plan.body, (Wgmma, Reduce)):
+    if isinstance(plan.body, RowScales):
+        strides = [("values", f"{plan.m.symbol} * LDV"), (plan.body.scale, plan.m.symbol)]
+    elif not isinstance(plan.body, (Wgmma, Reduce)):
         strides = [
             (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
         ]
     if output.c_dtype is not None:
         strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
     if not output.partial:
-        strides.append(("d", f"{plan.m.symbol} * {output.leading_symbol}"))
+        strides.append((output.pointer, f"{plan.m.symbol} * {output.leading_symbol}"))
     for name, operand in matrices_of(plan):
         leading = matrix_text(plan, name, operand).leading
         strides.append((name, f"{plan.m.symbol} * {leading}"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.dtypes import FP32
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,6 +23,7 @@ __all__ = [
     "partial_parameters",
     "reduce_parameters",
     "repack_parameters",
+    "row_scales_parameters",
 ]
 
 _SCALARS = {"alpha": "float", "beta": "float", "scalar": "float", "dim": "int", "stride": "i64"}
@@ -166,3 +169,10 @@ def repack_parameters(spec: GemmSpec, matrices: Sequence[Packed]) -> tuple[Param
     needed = {"alpha", *(extent.symbol for extent in extents if extent.dynamic)}
     needed |= {f"ld{matrix.source}" for matrix in matrices if matrix.leading is None}
     return (*found, *(p for p in parameters(spec) if p.name in needed))
+
+
+def row_scales_parameters(spec: GemmSpec, values: str, scale: str) -> tuple[Parameter, ...]:
+    """The arguments of a kernel that makes D and its ``scale`` of the region ``values``."""
+    used = ("d", scale, "m", "ldd")
+    found = (p for p in parameters(spec) if p.name in used)
+    return (Parameter(values, "region", FP32), *found)

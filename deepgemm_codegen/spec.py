@@ -282,6 +282,12 @@ class GemmSpec:
         """Whether what is beyond an 8-bit D becomes its largest number."""
         return self.quantizes is None or self.quantizes.values.get("saturate", True)
 
+    @property
+    def computes_scales(self) -> bool:
+        """Whether the last step computes the scales of D's rows, and writes them."""
+        step = self.quantizes
+        return step is not None and step.computed is not None
+
     def _check_quantization(self) -> None:
         """D is what a quantize step makes, so it comes last and its type is D's."""
         step = self.quantizes
@@ -296,6 +302,16 @@ class GemmSpec:
             raise InputError(
                 f"epilogue step '{step.kind}' is followed by '{after.kind}', but it makes D; put it"
                 " last"
+            )
+        if step.computed is not None and self.layout_d == "t":
+            raise InputError(
+                f"epilogue step '{step.kind}' computes scales of rows, which a block reads as they"
+                " lie, so D is row-major; leave layout_d out"
+            )
+        if step.computed is not None and self.n.dynamic:
+            raise InputError(
+                f"n = {self.n}: epilogue step '{step.kind}' computes scales of rows, whose length"
+                " is known when the kernel is written; give n a number"
             )
 
     def _check_matrices_of_steps(self) -> None:

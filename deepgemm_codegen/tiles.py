@@ -274,6 +274,7 @@ class Output:
         partial: whether it is no D yet: sums of one part of k, for another kernel to add up.
         halves: columns of the slab that make one of D.
         saturates: whether an 8-bit float is at most the largest finite number.
+        pointer: what it is written through: the caller's ``d``, or a region of the workspace.
     """
 
     dtype: DType
@@ -285,6 +286,7 @@ class Output:
     partial: bool = False
     saturates: bool = True
     halves: int = 1
+    pointer: str = "d"
 
     @property
     def overflows_to_nan(self) -> bool:
@@ -293,8 +295,8 @@ class Output:
 
     @property
     def leading_symbol(self) -> str:
-        """``LDD`` or ``ldd``; of partial sums ``LDP`` or ``ldp``."""
-        name = "ldp" if self.partial else "ldd"
+        """``LDD`` or ``ldd``; of partial sums ``LDP`` or ``ldp``; of other regions ``LDV``."""
+        name = "ldp" if self.partial else f"ld{self.pointer[0]}"
         return name if self.leading is None else name.upper()
 
     @property

@@ -25,6 +25,7 @@ from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.repack import Copies, RepackChoice
+from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 
@@ -52,6 +53,8 @@ def decide(spec: GemmSpec, arch: Arch) -> Program:
             names the limit and the nearest legal value.
     """
     check_types(spec, arch)
+    if spec.computes_scales:
+        return with_row_scales(decide(values_spec(spec), arch), spec, arch)
     setting = setting_of(spec, arch)
     considered = consider(setting)
     winner = considered.winner

@@ -9,6 +9,7 @@ from deepgemm_codegen.decide.families import Considered, consider
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
 from deepgemm_codegen.decide.misses import Rejection
 from deepgemm_codegen.decide.refuse import check_types, refuse
+from deepgemm_codegen.decide.row_scales import row_scales_answer, row_scales_clocks, values_spec
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -77,6 +78,8 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
         InputError: as `decide`.
     """
     check_types(spec, arch)
+    if spec.computes_scales:
+        return _with_row_scales(explain(values_spec(spec), arch), spec, arch)
     setting = setting_of(spec, arch)
     considered = consider(setting)
     winner = considered.winner
@@ -93,6 +96,19 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
         prediction=winner.prediction(),
         rejections=winner.rejections(),
         costed=winner.costed,
+    )
+
+
+def _with_row_scales(values: Explanation, spec: GemmSpec, arch: Arch) -> Explanation:
+    """The explanation of a product with that of the kernel behind it."""
+    more, prediction = row_scales_clocks(spec, arch), values.prediction
+    return replace(
+        values,
+        spec=str(spec),
+        decisions=(*values.decisions, row_scales_answer(spec, arch, len(values.decisions) + 1)),
+        prediction=prediction._replace(
+            clocks=prediction.clocks + more, us=prediction.us + more / arch.gpu.clock_mhz
+        ),
     )
 
 

@@ -28,11 +28,15 @@ __all__ = [
     "relu",
     "relu6",
     "residual",
+    "row_scale",
     "scale",
     "silu",
     "store",
     "swiglu",
 ]
+
+LEAST_SCALE = 2.0**-126
+"""The least scale that is computed: fp32's smallest normal number."""
 
 FAR = 40.0
 """Beyond this no activation differs from 0 or from x in float64, nor overflows on its way."""
@@ -140,6 +144,18 @@ def quantize(
         return single
     zero = 0.0 if zero_point is None else zero_point
     return np.where(np.isnan(single), np.zeros_like(single), np.rint(single)) + zero
+
+
+def row_scale(most: Array, to: str) -> Array:
+    """The scale of a row whose largest magnitude is known: what one is worth in the quantised row.
+
+    The magnitude over the type's largest number, in fp32, but no less than fp32's smallest normal
+    number, so that a row of zeros has one too. NaN and infinity pass.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    single: Array = (most / DTYPES[to].largest).astype(np.float32).astype(np.float64)
+    return clamp(single, lo=LEAST_SCALE)
 
 
 def store(x: Array) -> Array:

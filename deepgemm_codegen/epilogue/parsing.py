@@ -10,6 +10,7 @@ from deepgemm_codegen.dtypes import DTYPES, FP32, parse_dtype
 from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand, setting_value
 from deepgemm_codegen.epilogue.table import (
     AXIS_WORDS,
+    DYNAMIC,
     STEPS,
     Access,
     OperandKind,
@@ -111,7 +112,9 @@ def _takes(option: Option, word: str) -> bool:
     taken = {
         "switch": word == option.name,
         "word": word in option.words,
-        "axis": _access(option, word) is not None or (option.constant and number),
+        "axis": _access(option, word) is not None
+        or (option.constant and number)
+        or (word == DYNAMIC and DYNAMIC in option.words),
         "number": number,
     }
     return taken.get(option.kind, False)
@@ -144,6 +147,8 @@ def _axis(option: Option, text: str) -> str:
     access = _access(option, text)
     if access is not None:
         return access
+    if text == DYNAMIC and DYNAMIC in option.words:
+        return text
     if option.constant and _NUMBER.fullmatch(text):
         return _number(option, text)
     raise _no_word(option, text, (*option.words, "a number") if option.constant else option.words)
@@ -212,7 +217,9 @@ def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> Epilo
     settings = {o.name: given[o.name] for o in kind.settings if o.name in given}
     for operand in kind.operands:
         axis = given.get(operand.axis)
-        if axis is not None and axis not in AXIS_WORDS:
+        if axis == DYNAMIC:
+            operands.append(StepOperand(operand.name, "row", FP32, written=True))
+        elif axis is not None and axis not in AXIS_WORDS:
             settings[operand.axis] = axis  # a number for all of D
         elif axis is not None or not operand.optional:
             operands.append(_operand(kind, operand, given, value_dtype))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.dtypes import DTYPES, FP32
-from deepgemm_codegen.epilogue.table import STEPS, Access, OperandKind, StepKind
+from deepgemm_codegen.epilogue.table import DYNAMIC, STEPS, Access, OperandKind, StepKind
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ class EpilogueStep:
         return ":".join([self.kind, *first, *read, *rest])
 
     @property
+    def computed(self) -> StepOperand | None:
+        """The scales that it computes of whole rows, and writes; None where it reads them."""
+        found = (o for o in self.operands if o.written and self.definition.quantizes)
+        return next(found, None)
+
+    @property
     def primitives(self) -> tuple[str, ...]:
         """The instruction wrappers that its template uses."""
         given = {name for name, _ in self.settings}
@@ -118,6 +124,8 @@ def setting_value(kind: StepKind, name: str, text: str) -> float | bool | str:
 def _words(kind: OperandKind, operand: StepOperand) -> list[str]:
     """An operand's part of a step's text; axis and type by themselves where they are called so."""
     words = []
+    if operand.written and not kind.written:
+        return [f"{kind.axis}={DYNAMIC}"]
     if operand.access != kind.accesses[0] or kind.optional:
         word = kind.word(operand.access)
         words.append(word if kind.axis == "axis" else f"{kind.axis}={word}")

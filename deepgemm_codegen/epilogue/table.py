@@ -15,7 +15,18 @@ from deepgemm_codegen.epilogue import meaning
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["AXIS_WORDS", "FLOATS", "STEPS", "Access", "OperandKind", "Option", "StepKind"]
+    from deepgemm_codegen.dtypes import DType
+
+__all__ = [
+    "AXIS_WORDS",
+    "DYNAMIC",
+    "FLOATS",
+    "STEPS",
+    "Access",
+    "OperandKind",
+    "Option",
+    "StepKind",
+]
 
 Access = Literal["scalar", "row", "column", "full"]
 """How an operand is indexed: one value for all of D, one a row, one a column, one an element."""
@@ -32,6 +43,9 @@ AXIS_WORDS: dict[str, Access] = {
 
 PER_WORDS: dict[Access, str] = {"row": "per_token", "column": "per_channel", "scalar": "per_tensor"}
 """The words for an access where the option is not called ``axis`` itself."""
+
+DYNAMIC = "dynamic"
+"""The word for an operand that the kernel computes of each row of D, and writes."""
 
 OptionKind = Literal["axis", "type", "size", "number", "switch", "word"]
 """How an option is written: an access, an element type, a whole number, a number, yes or no, or one
@@ -82,6 +96,7 @@ class OperandKind:
         constant: whether the axis may be a number instead.
         optional: whether the step does without it where the axis is not given.
         written: whether the step writes it.
+        computed: whether the axis may be `DYNAMIC`.
     """
 
     name: str
@@ -93,11 +108,13 @@ class OperandKind:
     constant: bool = False
     optional: bool = False
     written: bool = False
+    computed: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
         """How a spec says its access."""
-        return tuple(self.word(access) for access in self.accesses)
+        words = tuple(self.word(access) for access in self.accesses)
+        return (*words, DYNAMIC) if self.computed else words
 
     def word(self, access: Access) -> str:
         """How a spec says an access."""
@@ -109,6 +126,8 @@ class OperandKind:
         found = []
         if len(self.accesses) > 1:
             about = "one value for all of D, one a row, or one a column"
+            if self.computed:
+                about += f"; {DYNAMIC}: computed of each row, and written"
             found.append(Option(self.axis, "axis", about, self.words, self.constant))
         if self.type:
             found.append(Option(self.type, "type", f"type of the {self.name}", FLOATS))
@@ -199,10 +218,28 @@ QUANTIZED = ("int8", "uint8", "e4m3", "e5m2")
 """Types that ``quantize`` makes."""
 
 
+def _computable(settings: Mapping[str, Any], dtype: DType) -> str:
+    """What is wrong with how a quantize step is set whose scales are computed."""
+    if dtype.least == 0:
+        return f"scale = {DYNAMIC}: {dtype} has no negative numbers; give to: int8, e4m3 or e5m2"
+    for name, why in (
+        ("zero_point", "the range lies evenly about zero"),
+        ("divide", "it always divides"),
+        ("saturate", "nothing lies beyond the range"),
+    ):
+        if name in settings:
+            return f"scale = {DYNAMIC}: {why}; leave {name} out"
+    if settings.get("scale_dtype", "fp32") != "fp32":
+        return f"scale = {DYNAMIC}: computed scales are fp32; leave scale_dtype out"
+    return ""
+
+
 def _quantizable(settings: Mapping[str, Any]) -> str:
     """What is wrong with how a quantize step is set."""
     dtype = DTYPES[settings["to"]]
     zero_point = settings.get("zero_point")
+    if settings.get("scale") == DYNAMIC:
+        return _computable(settings, dtype)
     if not dtype.integer and zero_point is not None:
         return f"zero_point: {dtype} has none; leave it out, or give to: int8 or uint8"
     if dtype.integer and settings.get("saturate") is False:
@@ -334,6 +371,7 @@ STEPS: dict[str, StepKind] = {
                     axis="scale",
                     type="scale_dtype",
                     constant=True,
+                    computed=True,
                 ),
                 OperandKind(
                     "zero_point",

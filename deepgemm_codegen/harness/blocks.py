@@ -143,7 +143,7 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
     carries from one to the next is judged.
     """
     grid, body = problem.blocks_of(kernel), kernel.body
-    if not grid or not isinstance(kernel.schedule, Persistent):
+    if not grid or not isinstance(kernel.schedule, Persistent) or problem.spec.computes_scales:
         return grid
     slices = max(-(-problem.k // (kernel.k.tile * kernel.k.split)), 1)
     stages, at_once = (body.stages, body.tiles_at_once) if isinstance(body, Wgmma) else (1, 1)
@@ -165,8 +165,13 @@ def _beginnings(kernel: KernelPlan) -> int:
 
 
 def team_of(problem: Problem, tile: int) -> int:
-    """A number that tiles have in common which some block, or some cluster, runs together."""
+    """A number that tiles have in common which are judged together.
+
+    Some block runs them, or some cluster; or they share rows, where scales are made of those.
+    """
     kernel = problem.plan
+    if problem.spec.computes_scales:
+        return min(_whole_teams(problem, (tile,)))
     cluster = kernel.m.cluster * kernel.n.cluster
     return tile % _apart(problem) // cluster
 
@@ -174,7 +179,7 @@ def team_of(problem: Problem, tile: int) -> int:
 def _apart(problem: Problem) -> int:
     """How far tiles lie apart that one block runs."""
     kernel = problem.plan
-    if not isinstance(kernel.schedule, Persistent):
+    if not isinstance(kernel.schedule, Persistent) or problem.spec.computes_scales:
         return problem.grid
     if kernel.k.split > 1:
         return problem.grid // problem.spec.batch
@@ -183,6 +188,8 @@ def _apart(problem: Problem) -> int:
 
 def _whole_teams(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
     """Some tiles with all that run together with one of them, ascending."""
+    if problem.spec.computes_scales:
+        return _whole_rows(problem, tiles)
     cluster, apart = problem.plan.m.cluster * problem.plan.n.cluster, _apart(problem)
     firsts = {team_of(problem, tile) * cluster for tile in tiles}
     ranks = (rank for first in firsts for rank in range(first, first + cluster))
@@ -222,6 +229,26 @@ def _covering(start: int, end: int, step: int) -> range:
     return range(start // step, -(-end // step)) if start < end else range(0)
 
 
+def _whole_rows(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
+    """All tiles of the rows of some tiles, of a cluster's rows together, ascending."""
+    height = problem.plan.m.cluster
+    tiles_m, tiles_n = (
+        along * per
+        for along, per in zip(
+            clusters_along(problem), (height, problem.plan.n.cluster), strict=True
+        )
+    )
+    rows = {(batch, row // height) for batch, row, _ in (tile_of(problem, t) for t in tiles)}
+    return tuple(
+        sorted(
+            block_of(problem, batch, row, column)
+            for batch, group in rows
+            for row in range(group * height, min((group + 1) * height, tiles_m))
+            for column in range(tiles_n)
+        )
+    )
+
+
 def written_by(problem: Problem, tiles: tuple[int, ...]) -> tuple[Region, ...]:
     """What of D is written when some tiles are computed: they, or a little more around them."""
     last = problem.program.kernels[-1]
@@ -258,6 +285,8 @@ def choose_blocks(
         return tuple(range(grid))
     count = max(count // -(-grid // _apart(problem)), 1)
     tiles_m, tiles_n = tiles_along(problem)
+    if problem.spec.computes_scales:
+        count = max(count // tiles_n, 1)
     batch = problem.spec.batch
     last_m, last_n = tiles_m - 1, tiles_n - 1
     group = problem.plan.schedule.raster_group * problem.plan.m.cluster

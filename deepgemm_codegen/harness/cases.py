@@ -21,7 +21,7 @@ from deepgemm_codegen.harness.inputs import (
     exact_limit,
 )
 from deepgemm_codegen.harness.problem import Problem, bind
-from deepgemm_codegen.plan import Reduce, Repack, as_program
+from deepgemm_codegen.plan import Reduce, Repack, RowScales, as_program
 from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
     if plan.transposed:
         tile_m, tile_n = tile_n, tile_m
     tile_k = plan.k.tile
-    stages = 2 if isinstance(plan.body, (Reduce, Repack)) else plan.body.stages
+    stages = 2 if isinstance(plan.body, (Reduce, Repack, RowScales)) else plan.body.stages
 
     def sizes(m: int, n: int, k: int, padding: int = 0) -> _Sizes:
         return _Sizes(

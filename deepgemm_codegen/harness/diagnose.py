@@ -86,7 +86,7 @@ def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]
     product = None
     # With alpha 0 neither A nor B is read, and may not exist; of two products none is the one.
     if problem.alpha != 0.0 and problem.spec.pairs is None:
-        product = oracle.products(region)
+        product = oracle.products(problem.seen(region))
 
     def otherwise(alpha: float, beta: float) -> Expected:
         changed = replace(problem, alpha=alpha, beta=beta)
@@ -115,7 +115,7 @@ def _wrong_products(
     if rows * columns * problem.k > _MOST_WORK:
         return
     tile_k = problem.plan.k.tile
-    a, b = oracle.slices(region)
+    a, b = oracle.slices(problem.seen(region))
     slices = -(-problem.k // tile_k)
     for s in range(slices):
         start, end = s * tile_k, min((s + 1) * tile_k, problem.k)

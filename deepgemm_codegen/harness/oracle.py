@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deepgemm_codegen.emulator.tensorcore import arithmetic
+from deepgemm_codegen.epilogue.meaning import row_scale
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 from deepgemm_codegen.harness.summation import chains_of
@@ -200,6 +201,8 @@ class Oracle:
             for index, step in enumerate(self.problem.spec.epilogue)
             for operand in step.operands
         }
+        if name != "d" and self.problem.place(name, region) is not region:
+            return self.scales(region, product)
         return self.expected(region, product, arguments.get(name))
 
     def _integer_products(self, sums: Any) -> Expected:
@@ -218,13 +221,54 @@ class Oracle:
 
         Args:
             region: which part of D.
-            product: A * B over the region, where it is known, or a hypothesis says that it was
-                something else.
+            product: A * B over what `Problem.seen` says of the region, where it is known, or a
+                hypothesis says that it was something else.
             steps: how many steps of the epilogue are taken; None for all.
         """
         epilogue = self.problem.spec.epilogue
-        pairing = self.problem.spec.pairs
         taken = list(enumerate(epilogue))[:steps]
+        rows = self.problem.seen(region)
+        if rows is region:
+            return self._chain(region, taken, product)
+        whole = len(taken) == len(epilogue)
+        found = self._chain(rows, taken[:-1] if whole else taken, product)
+        here = _cropped(found, rows, region)
+        if not whole or len(epilogue) - 1 in self.skipped:
+            return here
+        return self._quantized(epilogue[-1], here, self._row_scales(epilogue[-1], found))
+
+    def scales(self, region: Region, product: Expected | None = None) -> Expected:
+        """The scales that the last step computes of a region's rows, as one row."""
+        index = len(self.problem.spec.epilogue) - 1
+        step = self.problem.spec.epilogue[index]
+        rows = self.problem.seen(region)
+        before = list(enumerate(self.problem.spec.epilogue))[:index]
+        found = self._row_scales(step, self._chain(rows, before, product))
+        return Expected(found.value.T, found.low.T, found.high.T)
+
+    def _row_scales(self, step: EpilogueStep, rows: Expected) -> Expected:
+        """The scale of each of some whole rows, as a column."""
+        xp, to = self.xp, step.values["to"]
+        low, high = xp.abs(rows.low), xp.abs(rows.high)
+        least = xp.where(rows.low * rows.high <= 0, 0.0, xp.minimum(low, high))
+        ends = (xp.abs(rows.value), least, xp.maximum(low, high))
+        return Expected(*(row_scale(end.max(axis=1, keepdims=True), to) for end in ends))
+
+    def _quantized(self, step: EpilogueStep, values: Expected, scales: Expected) -> Expected:
+        """What a step makes of values and of the scales that it has computed."""
+        ends = [
+            step.definition.meaning(value, to=step.values["to"], scale=scale, divide=True)
+            for value in self._ends(values)
+            for scale in self._ends(scales)
+        ]
+        return self._rounded(ends, step.definition, 1.0)
+
+    def _chain(
+        self, region: Region, taken: list[tuple[int, EpilogueStep]], product: Expected | None
+    ) -> Expected:
+        """What the first steps of the epilogue make of a region, each element by itself."""
+        epilogue = self.problem.spec.epilogue
+        pairing = self.problem.spec.pairs
         if pairing is None:
             return self._steps(region, taken, self._scaled(region, product))
         place = epilogue.index(pairing)
@@ -322,6 +366,13 @@ class Oracle:
         along = columns if operand.access == "column" else rows
         zero = self.xp.zeros_like(along)
         return self.operand(name, zero, zero, along)
+
+
+def _cropped(found: Expected, area: Region, region: Region) -> Expected:
+    """A part of an area that is known."""
+    rows = slice(region.row - area.row, region.row_end - area.row)
+    columns = slice(region.column - area.column, region.column_end - area.column)
+    return Expected(*(end[rows, columns] for end in (found.value, found.low, found.high)))
 
 
 def _added(sums: list[Expected], xp: Any) -> Expected:

@@ -6,7 +6,7 @@ plan swapped. `Matrix` knows where an element lies in its buffer; nothing else c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +147,7 @@ class Problem:
     @property
     def spec(self) -> GemmSpec:
         """What was asked for."""
-        return self.plan.spec
+        return self.program.spec
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -179,6 +179,22 @@ class Problem:
     def whole(self) -> tuple[Region, ...]:
         """All of D, one region a batch."""
         return tuple(Region(b, 0, self.m, 0, self.n) for b in range(self.spec.batch))
+
+    def seen(self, region: Region) -> Region:
+        """What of D has to be known to know a region: its rows, where scales are made of them."""
+        if not self.spec.computes_scales:
+            return region
+        return replace(region, column=0, column_end=self.n)
+
+    def place(self, name: str, region: Region) -> Region:
+        """Where in an output what belongs to a region of D lies: its rows, of a vector of those."""
+        if name == "d" or not self._by_row(name):
+            return region
+        return Region(region.batch, 0, 1, region.row, region.row_end)
+
+    def _by_row(self, name: str) -> bool:
+        operand = next(p.operand for p in self.program.parameters if p.name == name)
+        return operand is not None and not operand.full
 
     def matrix(self, name: str) -> Matrix:
         """The matrix of a parameter."""
@@ -274,7 +290,7 @@ def bind(
                 Matrix(
                     name=parameter.name,
                     dtype=parameter.dtype,
-                    batch=1,
+                    batch=spec.batch if operand.written else 1,
                     rows=1,
                     columns=length,
                     leading=max(length, 1),

@@ -151,7 +151,8 @@ def judge_case(
         )
     for name, output in outcome.outputs.items():
         matrix = problem.matrix(name)
-        stray = stray_writes(matrix, output.bits, written, xp, output.background)
+        places = written and tuple(problem.place(name, region) for region in written)
+        stray = stray_writes(matrix, output.bits, places, xp, output.background)
         if stray:
             place = _place(matrix, stray[0])
             faults.append(f"{_called(name)} was written outside the tiles that ran: {place}")
@@ -221,7 +222,7 @@ def _compare_regions(
     first: tuple[str, Region, Comparison, Any] | None = None
     for region in _pieces(regions, problem.k):
         known = problem.alpha and problem.spec.pairs is None
-        product = oracle.products(region) if known else None
+        product = oracle.products(problem.seen(region)) if known else None
         for name in outcome.outputs:
             expected = oracle.output(name, region, product)
             found, got = _compare_output(problem, name, outcome, region, expected, oracle.xp)
@@ -248,7 +249,7 @@ def _compare_output(
 ) -> tuple[Comparison, Any]:
     """One matrix over a region, and its float64 values."""
     matrix, output = problem.matrix(name), outcome.outputs[name]
-    bits = read_region(matrix, output.bits, region, xp)
+    bits = read_region(matrix, output.bits, problem.place(name, region), xp)
     untouched = None
     if output.background:
         untouched = bits == xp.asarray(output.background, bits.dtype)
@@ -258,7 +259,10 @@ def _compare_output(
 
 
 def _difference(problem: Problem, name: str, region: Region, found: Comparison) -> Difference:
+    place = problem.place(name, region)
     row, column = region.row + found.at[0], region.column + found.at[1]
+    if place is not region:
+        row, column = region.row + found.at[1], region.column
     tile = describe_tile(problem, region.batch, row, column)
     return Difference(
         tile=tile if name == "d" else f"{name}, {tile}",

@@ -199,8 +199,9 @@ def _option(option: Option) -> dict[str, Any]:
     elif option.kind == "word":
         value = {"enum": list(option.words)}
     elif option.kind == "axis":
-        accesses = {AXIS_WORDS[word] for word in option.words}
-        value = {"enum": [word for word, access in AXIS_WORDS.items() if access in accesses]}
+        accesses = {AXIS_WORDS.get(word) for word in option.words}
+        axes = [word for word, access in AXIS_WORDS.items() if access in accesses]
+        value = {"enum": [*axes, *(word for word in option.words if word not in AXIS_WORDS)]}
         if option.constant:
             value = {"anyOf": [value, {"type": "number"}]}
     elif option.kind == "size":

@@ -13,7 +13,7 @@ from deepgemm_codegen.spec import GemmSpec
 from tests.epilogue.strategies import chains
 
 Q = "epilogue step 'quantize'"
-PER = "per_tensor or per_token or per_channel or a number"
+PER = "per_tensor or per_token or per_channel or dynamic or a number"
 
 
 def one(text: str) -> EpilogueStep:
@@ -57,6 +57,8 @@ def one(text: str) -> EpilogueStep:
             "quantize:e4m3:scale=per_channel:scale_dtype=bf16:saturate=no",
         ),
         ("quantize:e5m2:saturate=true:divide=false", "quantize:e5m2"),
+        ("quantize:s8:dynamic", "quantize:int8:scale=dynamic"),
+        ("quantize:to=e4m3:scale=dynamic:scale_dtype=fp32", "quantize:e4m3:scale=dynamic"),
     ],
 )
 def test_spellings(text: str, same: str) -> None:
@@ -139,6 +141,34 @@ def test_what_a_step_holds() -> None:
             f"{Q}: saturate = no: int8 always saturates; leave it out",
         ),
         ("quantize:int8:divide=maybe", "divide = maybe: yes or no"),
+        (
+            "quantize:int8:scale=dynamik",
+            f"scale = dynamik: {PER} (did you mean 'dynamic'?)",
+        ),
+        (
+            "quantize:uint8:dynamic",
+            f"{Q}: scale = dynamic: uint8 has no negative numbers; give to: int8, e4m3 or e5m2",
+        ),
+        (
+            "quantize:int8:dynamic:zero_point=0",
+            f"{Q}: scale = dynamic: the range lies evenly about zero; leave zero_point out",
+        ),
+        (
+            "quantize:int8:dynamic:divide",
+            f"{Q}: scale = dynamic: it always divides; leave divide out",
+        ),
+        (
+            "quantize:e4m3:dynamic:saturate=no",
+            f"{Q}: scale = dynamic: nothing lies beyond the range; leave saturate out",
+        ),
+        (
+            "quantize:int8:dynamic:scale_dtype=fp16",
+            f"{Q}: scale = dynamic: computed scales are fp32; leave scale_dtype out",
+        ),
+        (
+            "bias:dynamic",
+            "unknown dtype 'dynamic'; known: fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32",
+        ),
     ],
 )
 def test_refusals(text: str, message: str) -> None:
@@ -164,6 +194,20 @@ def test_refusals(text: str, message: str) -> None:
         (
             {"epilogue": "residual:align=24"},
             "residual: align = 24: give a power of two from 2 to 4096 (bytes)",
+        ),
+        (
+            {"epilogue": "quantize:int8:dynamic", "layout_d": "t"},
+            (
+                "epilogue step 'quantize' computes scales of rows, which a block reads as they"
+                " lie, so D is row-major; leave layout_d out"
+            ),
+        ),
+        (
+            {"epilogue": "quantize:int8:dynamic", "n": "dynamic:64"},
+            (
+                "n = dynamic:64: epilogue step 'quantize' computes scales of rows, whose length"
+                " is known when the kernel is written; give n a number"
+            ),
         ),
         (
             {"epilogue": "quantize:int8", "dtype_d": "fp16"},

@@ -16,6 +16,7 @@ from deepgemm_codegen.decide import (
     WgmmaChoice,
     decide,
 )
+from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
 from deepgemm_codegen.harness.blocks import regions_of, written_by
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
@@ -49,7 +50,11 @@ def program_of(text: str, choice: Choice | None = SMALL) -> Program:
     """The program of a spec's line with a tile of our choice, or the tree's (None)."""
     spec = GemmSpec.from_text(text)
     arch = load_arch(spec.arch, spec.gpu, spec.sms)
-    return decide(spec, arch) if choice is None else choice.program(spec, arch)
+    if choice is None:
+        return decide(spec, arch)
+    if spec.computes_scales:
+        return with_row_scales(choice.program(values_spec(spec), arch), spec, arch)
+    return choice.program(spec, arch)
 
 
 def plan_of(text: str, choice: Choice | None = SMALL) -> KernelPlan:

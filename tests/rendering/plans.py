@@ -11,6 +11,7 @@ from deepgemm_codegen.decide import (
     SimtChoice,
     WgmmaChoice,
 )
+from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
 from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec import GemmSpec
 
@@ -22,7 +23,11 @@ def _plan(
     **fields: object,
 ) -> Program:
     spec = GemmSpec.from_fields(dict(fields))
-    return choice.program(spec, load_arch(spec.arch), DECISIONS)
+    arch = load_arch(spec.arch)
+    if spec.computes_scales:
+        values = choice.program(values_spec(spec), arch, DECISIONS)
+        return with_row_scales(values, spec, arch)
+    return choice.program(spec, arch, DECISIONS)
 
 
 GOLDEN: dict[str, Program] = {
@@ -549,6 +554,28 @@ GOLDEN: dict[str, Program] = {
         k=1024,
         layout="tn",
         ldb=1024,
+        arch="sm_90a",
+    ),
+    # Scales of rows: a warp a row, eight rows a block, a batch.
+    "row_scales_nt": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=1001,
+        n=124,
+        k=256,
+        batch=2,
+        layout="nt",
+        epilogue="bias,store,quantize:int8:dynamic",
+        arch="sm_80",
+    ),
+    # The same of long rows, which several warps share, behind pairs and a cut k.
+    "row_scales_wgmma_nt": _plan(
+        WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8, 3),
+        m="dynamic:512",
+        n=4096,
+        k=4096,
+        layout="nt",
+        epilogue="silu,quantize:e4m3:dynamic",
+        launch="dependent",
         arch="sm_90a",
     ),
     # Read once: rows of whole sectors past the L1, one row of A, k in whole slices.

@@ -1,0 +1,165 @@
+"""Question: who computes the scales of rows?
+
+The scale of a row wants its largest magnitude, and no block of a product sees a whole row as a
+rule. So the product, whatever its family, leaves its values in the workspace as fp32, and a second
+kernel makes scales and D of them. What precedes the quantising step stays in the product's
+epilogue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.operands import output_vector
+from deepgemm_codegen.decide.split_k import L2_REDUCE_RATE, REDUCE_US
+from deepgemm_codegen.dtypes import FP32
+from deepgemm_codegen.errors import InputError, InternalError
+from deepgemm_codegen.expressions import Number, times
+from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT
+from deepgemm_codegen.plan import Decision, Grid, KernelPlan, Program
+from deepgemm_codegen.row_scales import MOST_COLUMNS, MOST_THREADS, VALUES, RowScales
+from deepgemm_codegen.tiles import WARP, Output
+from deepgemm_codegen.workspace import workspace_of
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["row_scales_answer", "row_scales_clocks", "values_spec", "with_row_scales"]
+
+BLOCK_THREADS = 256
+"""Threads of a block whose rows are short."""
+
+KEPT = 16
+"""Values that a thread keeps before more threads share the row."""
+
+ROW_ELEMENTS = 4
+"""Rows of values start on so many elements: 16 bytes."""
+
+
+def values_spec(spec: GemmSpec) -> GemmSpec:
+    """What the product computes: the spec without its last step, in fp32.
+
+    Raises:
+        InputError: a row that no block holds.
+    """
+    if spec.n.size > MOST_COLUMNS:
+        raise InputError(
+            f"n = {spec.n}: a block holds rows of {MOST_COLUMNS} elements at most, of which it"
+            " computes scales; give scale: per_token and the scales"
+        )
+    leading = -(-spec.n.size // ROW_ELEMENTS) * ROW_ELEMENTS
+    return replace(
+        spec,
+        epilogue=spec.epilogue[:-1],
+        dtype_d=FP32,
+        ldd=leading,
+        align_d=DEFAULT_ALIGNMENT,
+    )
+
+
+def row_scales_body(spec: GemmSpec, vector: int) -> RowScales:
+    """The second kernel: whole warps a row, several rows a block where they are short."""
+    step = spec.quantizes
+    if step is None or step.computed is None:
+        raise InternalError("no scales to compute")
+    vectors = -(-spec.n.size // vector)
+    row_threads = WARP
+    while row_threads < MOST_THREADS and row_threads * KEPT < vectors * vector:
+        row_threads *= 2
+    return RowScales(
+        tile_m=max(BLOCK_THREADS // row_threads, 1),
+        row_threads=row_threads,
+        passes=-(-vectors // row_threads),
+        vector=vector,
+        scale=step.computed.argument(len(spec.epilogue) - 1),
+        largest=f"{spec.dtype_d.largest:.1f}f",
+    )
+
+
+def row_scales_clocks(spec: GemmSpec, arch: Arch) -> float:
+    """Clocks of the second kernel, as `split_k.reduce_clocks` has those of one that adds."""
+    machine = machine_of(arch, spec.dtype_a.name)
+    elements = spec.batch * spec.m.size * spec.n.size
+    moved = 4 * elements / (machine.sms * L2_REDUCE_RATE)
+    return REDUCE_US * machine.clock_mhz + max(moved, elements / machine.dram_rate)
+
+
+def row_scales_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:
+    """The question with its answer and reason, under the number that it has in the tree."""
+    body = row_scales_body(spec, output_vector(spec))
+    us = row_scales_clocks(spec, arch) / machine_of(arch, spec.dtype_a.name).clock_mhz
+    rows = f"{body.tile_m} row" + ("s" if body.tile_m > 1 else "")
+    return Decision(
+        f"D{number:02}",
+        "row scales",
+        f"a second kernel, {rows} a block",
+        f"a scale wants the whole row, which leaves the product in fp32; {us:.1f} us as predicted",
+    )
+
+
+def with_row_scales(program: Program, spec: GemmSpec, arch: Arch) -> Program:
+    """The program of the values, and the kernel that makes D of them.
+
+    Args:
+        program: of `values_spec`.
+        spec: what was asked for.
+        arch: where.
+    """
+    name = kernel_name(spec)
+    early = arch.number >= DEPENDENT_FROM
+    *before, last = program.kernels
+    values = _leading(last)
+    first = [replace(kernel, name=f"{name}_{kernel.body.role}") for kernel in before]
+    maker = replace(
+        last,
+        name=f"{name}_{last.body.role}",
+        output=replace(last.output, pointer=VALUES),
+        followed=early,
+    )
+    kernels = [
+        replace(kernel, decisions=(*kernel.decisions, row_scales_answer(spec, arch, count + 1)))
+        if (count := len(kernel.decisions))
+        else kernel
+        for kernel in (*first, maker)
+    ]
+    vector = output_vector(spec)
+    body = row_scales_body(spec, vector)
+    quantize = KernelPlan(
+        name=f"{name}_scales",
+        spec=spec,
+        target=last.target,
+        transposed=False,
+        m=replace(last.m, tile=body.tile_m, cluster=1),
+        n=replace(last.n, tile=body.tile_n, cluster=1, halves=1),
+        k=replace(last.k, split=1),
+        batch=spec.batch,
+        output=Output(
+            dtype=spec.dtype_d,
+            leading=spec.ldd or None,
+            c_dtype=None,
+            c_leading=None,
+            vector=vector,
+            warp_n=body.tile_n,
+        ),
+        epilogue=(),
+        body=body,
+        schedule=Grid(raster_group=1),
+        dependent=early,
+        followed=spec.launch == "dependent",
+    )
+    elements = times(last.m.expression, Number(values * spec.batch))
+    others = [(r.name, r.dtype, r.elements) for r in program.workspace.regions]
+    regions = [(VALUES, FP32, elements), *others]
+    return Program(name, (*kernels, quantize), workspace_of(regions))
+
+
+def _leading(kernel: KernelPlan) -> int:
+    """Elements from row to row of the values that a kernel leaves."""
+    if kernel.output.leading is None:
+        raise InternalError(f"{kernel.name}: rows of values have a fixed length")
+    return kernel.output.leading
