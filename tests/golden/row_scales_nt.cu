@@ -355,7 +355,6 @@ gemm_fp16_nt_1001x124x256_sm_80_55487899_product(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
         __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
@@ -368,7 +367,7 @@ gemm_fp16_nt_1001x124x256_sm_80_55487899_product(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; ++j) {
             const int column = j * 8 + lane % 4 * 2;

@@ -367,7 +367,6 @@ gemm_fp16_nt_64x100x64_sm_80_49a22ae5(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        cp_async_wait<0>();
         __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
@@ -380,7 +379,7 @@ gemm_fp16_nt_64x100x64_sm_80_49a22ae5(
     for (int i = 0; i < FRAGMENTS_M; ++i) {
         const int first_row = m0 + warp_m * WARP_M + i * MMA_M;
         auto& sums = acc[i];
-        __syncwarp();  // the rows before these have been read
+        if (i > 0) __syncwarp();  // the rows before these have been read
 #pragma unroll
         for (int j = 0; j < SLAB_N / 8; ++j) {
             const int column = j * 8 + lane % 4 * 2;

@@ -14,7 +14,7 @@ from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, WgmmaChoice,
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.harness.blocks import choose_blocks, team_of, tile_of
-from deepgemm_codegen.harness.inputs import Given, Inputs, OneNan
+from deepgemm_codegen.harness.inputs import Given, Inputs, Nans
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.problem import Problem, bind
 from deepgemm_codegen.harness.verdict import format_verdict
@@ -190,7 +190,7 @@ def test_scales_of_a_batch_are_a_batch() -> None:
 
 def test_a_nan_of_a_stays_in_its_row() -> None:
     program = program_of("m=5 n=8 k=16 epilogue=quantize:e4m3:dynamic")
-    d, scales = launched(program, bind(program), a=OneNan(values(1), 3), b=1)
+    d, scales = launched(program, bind(program), a=Nans(values(1), rows=(3, 0)), b=1)
     assert np.flatnonzero(np.isnan(scales)).tolist() == [3]
     assert np.flatnonzero(np.isnan(d).any(axis=1)).tolist() == [3]
 
