@@ -1,14 +1,12 @@
 """cuBLAS and cublasLt through ctypes: the other side of a benchmark.
 
 cupy refuses to call cuBLAS while a stream is captured (its `setStream` raises), so the libraries
-that cupy brings are called directly. Both see D^T = B^T * A^T where D is row-major, as cuBLAS is
-column-major; a spec's `Call` is worked out here without any library, so that tests can read it.
+that cupy brings are called directly. What they are asked for stands in a `Call` (bench_call.py).
 """
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +15,9 @@ from deepgemm_codegen.errors import EnvironmentLackError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepgemm_codegen.harness.problem import Matrix, Problem
-    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.harness.bench_call import Call, Layout
 
-__all__ = [
-    "WORKSPACE_BYTES",
-    "Call",
-    "Cublas",
-    "CublasLt",
-    "Layout",
-    "call_of",
-    "load_library",
-    "no_plain_product",
-]
+__all__ = ["HEURISTICS", "WORKSPACE_BYTES", "Cublas", "CublasLt", "Prepared", "load_library"]
 
 WORKSPACE_BYTES = 32 * 2**20
 """What NVIDIA recommends for Hopper, and what both columns get."""
@@ -37,108 +25,17 @@ WORKSPACE_BYTES = 32 * 2**20
 HEURISTICS = 8
 """Algorithms that cublasLt is asked for."""
 
-# library_types.h and cublas_api.h
-_TYPES = {"fp32": 0, "fp16": 2, "bf16": 14}
-_COMPUTE_32F = 68
+# cublas_api.h
 _GEMM_DEFAULT = -1
 _NOT_SUPPORTED = 15
 # cublasLt.h
 _DESC_TRANSA, _DESC_TRANSB = 3, 4
+_DESC_EPILOGUE, _DESC_BIAS_POINTER = 7, 8
+_DESC_FAST_ACCUM = 25
 _LAYOUT_BATCH, _LAYOUT_STRIDE = 5, 6
 _PREF_WORKSPACE = 1
 _RESULT_BYTES = 96
 """sizeof(cublasLtMatmulHeuristicResult_t): algo 64, workspace 8, state 4, waves 4, reserved 16."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A column-major matrix as cuBLAS sees it.
-
-    Attributes:
-        name: the caller's operand.
-        type: cudaDataType.
-        rows, columns: as stored, before any transposition.
-        leading: elements from column to column.
-        stride: elements from one matrix of the batch to the next.
-    """
-
-    name: str
-    type: int
-    rows: int
-    columns: int
-    leading: int
-    stride: int
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The arguments of one product, D = op(first) * op(second) + beta * D, column-major.
-
-    Attributes:
-        m, n, k: in cuBLAS's terms.
-        turn_first, turn_second: whether the operand is transposed (CUBLAS_OP_T).
-        first, second, d: the matrices.
-        batch: products.
-        beta: 0, or that of the kernel where C has D's type and place; the sum is then in place.
-        note: what differs from what the kernel computes, or empty.
-    """
-
-    m: int
-    n: int
-    k: int
-    turn_first: bool
-    turn_second: bool
-    first: Layout
-    second: Layout
-    d: Layout
-    batch: int
-    beta: float
-    note: str = ""
-
-
-def call_of(problem: Problem) -> Call:
-    """What cuBLAS is asked for so that D holds the plain product of a problem.
-
-    A row-major matrix is its transpose, column-major. So a row-major D is asked for as
-    D^T = B^T * A^T, whose operands lie as they should unless they are stored transposed.
-    """
-    spec = problem.spec
-    a, b, d = (_layout(problem.matrix(name)) for name in "abd")
-    turned_a, turned_b = (problem.matrix(name).transposed for name in "ab")
-    beta, note = 0.0, ""
-    if spec.dtype_c is not None:
-        c = problem.matrix("c")
-        if (c.dtype, c.leading) == (spec.dtype_d, problem.matrix("d").leading):
-            beta = problem.beta
-        else:
-            note = "cuBLAS computes without C, whose type or stride is not D's"
-    if spec.layout_d == "n":
-        sizes, turns, pair = (problem.n, problem.m), (turned_b, turned_a), (b, a)
-    else:
-        sizes, turns, pair = (problem.m, problem.n), (not turned_a, not turned_b), (a, b)
-    return Call(*sizes, problem.k, *turns, *pair, d, spec.batch, beta, note)
-
-
-def no_plain_product(spec: GemmSpec) -> str:
-    """Why the plain product cannot stand in a problem's D; empty where it can."""
-    if spec.pairs is not None:
-        return f"{spec.pairs.kind} makes D half as wide as the product"
-    for letter in "abd":
-        dtype = getattr(spec, f"dtype_{letter}")
-        if dtype.name not in _TYPES:
-            return f"no plain product is timed with {letter.upper()} in {dtype}"
-    return ""
-
-
-def _layout(matrix: Matrix) -> Layout:
-    return Layout(
-        matrix.name,
-        _TYPES[matrix.dtype.name],
-        matrix.stored_columns,
-        matrix.stored_rows,
-        matrix.leading,
-        matrix.stride,
-    )
 
 
 def load_library(stem: str, major: int) -> ctypes.CDLL:
@@ -192,6 +89,11 @@ def _refuse(status: int, what: str) -> None:
         raise EnvironmentLackError(f"{what}: {reason}")
 
 
+def _scalar(call: Call, value: float) -> Any:
+    """Alpha or beta in the type that goes with the sums."""
+    return ctypes.c_int32(int(value)) if call.integer else ctypes.c_float(value)
+
+
 class Cublas:
     """cublasGemmEx with the default algorithm, on one stream, with a workspace of its own."""
 
@@ -215,7 +117,7 @@ class Cublas:
         Raises:
             EnvironmentLackError: cuBLAS refuses it.
         """
-        one, beta = ctypes.c_float(1.0), ctypes.c_float(call.beta)
+        one, beta = _scalar(call, 1.0), _scalar(call, call.beta)
 
         def operand(pointer: int, layout: Layout) -> tuple[Any, ...]:
             plain = (ctypes.c_void_p(pointer), layout.type, layout.leading)
@@ -236,9 +138,9 @@ class Cublas:
         )
         if call.batch > 1:
             run = self._library.cublasGemmStridedBatchedEx
-            status = run(*arguments, call.batch, _COMPUTE_32F, _GEMM_DEFAULT)
+            status = run(*arguments, call.batch, call.compute, _GEMM_DEFAULT)
         else:
-            status = self._library.cublasGemmEx(*arguments, _COMPUTE_32F, _GEMM_DEFAULT)
+            status = self._library.cublasGemmEx(*arguments, call.compute, _GEMM_DEFAULT)
         _refuse(status, "cublasGemmEx")
 
 
@@ -273,14 +175,18 @@ class Prepared:
     ) -> None:
         self._library, self._handle = library, handle
         self._stream, self._workspace = stream, workspace
-        self._one, self._beta = ctypes.c_float(1.0), ctypes.c_float(call.beta)
+        self._one, self._beta = _scalar(call, 1.0), _scalar(call, call.beta)
         self._kept: list[tuple[str, ctypes.c_void_p]] = []
-        self._description = self._made("MatmulDesc", _COMPUTE_32F, _TYPES["fp32"])
+        self._description = self._made("MatmulDesc", call.compute, call.scalar_type)
         for attribute, turned in (
             (_DESC_TRANSA, call.turn_first),
             (_DESC_TRANSB, call.turn_second),
         ):
-            self._set("MatmulDesc", self._description, attribute, ctypes.c_int32(turned))
+            self._describe(attribute, ctypes.c_int32(turned))
+        if call.fast:
+            self._describe(_DESC_FAST_ACCUM, ctypes.c_int8(1))
+        if call.epilogue:
+            self._describe(_DESC_EPILOGUE, ctypes.c_int32(call.epilogue))
         self._layouts = [self._layout(each, call.batch) for each in (call.first, call.second)]
         self._d = self._layout(call.d, call.batch)
         preference = self._made("MatmulPreference")
@@ -307,12 +213,14 @@ class Prepared:
         for kind, item in self._kept:
             getattr(self._library, f"cublasLt{kind}Destroy")(item)
 
-    def launch(self, algorithm: int, first: int, second: int, d: int) -> None:
+    def launch(self, algorithm: int, first: int, second: int, d: int, bias: int = 0) -> None:
         """One product on device pointers with an algorithm by its rank.
 
         Raises:
             EnvironmentLackError: the algorithm does not run.
         """
+        if bias:
+            self._describe(_DESC_BIAS_POINTER, ctypes.c_void_p(bias))
         a_layout, b_layout = self._layouts
         d_pointer = ctypes.c_void_p(d)
         status = self._library.cublasLtMatmul(
@@ -341,6 +249,9 @@ class Prepared:
         _refuse(create(ctypes.byref(item), *arguments), f"cublasLt{kind}Create")
         self._kept.append((kind, item))
         return item
+
+    def _describe(self, attribute: int, value: Any) -> None:
+        self._set("MatmulDesc", self._description, attribute, value)
 
     def _set(self, kind: str, item: ctypes.c_void_p, attribute: int, value: Any) -> None:
         run = getattr(self._library, f"cublasLt{kind}SetAttribute")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CUBLAS",
     "CUBLASLT",
+    "FUSED",
     "Entry",
     "Group",
     "Machine",
@@ -31,6 +32,9 @@ CUBLAS = "cuBLAS"
 
 CUBLASLT = "cuBLASLt"
 """The best of cublasLt's top eight heuristics."""
+
+FUSED = "cuBLASLt fused"
+"""The same with the epilogue that cublasLt fuses, of kernels whose steps it can."""
 
 _NOTHING = Work(0.0, 0.0)
 
@@ -80,7 +84,7 @@ class Rival:
     """The other side: how to launch it, or why it cannot be.
 
     Attributes:
-        name: `CUBLAS` or `CUBLASLT`.
+        name: `CUBLAS`, `CUBLASLT` or `FUSED`.
         side: launches it on an operand set; None where it cannot be timed.
         note: what it computes, which algorithm, or why it is missing.
     """
@@ -177,7 +181,10 @@ class Report:
     @property
     def rivals(self) -> tuple[str, ...]:
         """The names of the columns beside the kernel's own."""
-        return () if self.against == "none" else (CUBLAS, CUBLASLT)
+        if self.against == "none":
+            return ()
+        fused = any(rival.name == FUSED for row in self.rows for rival in row.rivals)
+        return (CUBLAS, CUBLASLT, FUSED) if fused else (CUBLAS, CUBLASLT)
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -6,14 +6,15 @@ See `Loaded`; the operands are random, and every set of them lies in its own mem
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.harness.bench_call import call_of, fused_call_of, no_plain_product
 from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample, stray
-from deepgemm_codegen.harness.bench_cublas import call_of, no_plain_product
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
+from deepgemm_codegen.harness.bench_cublas import HEURISTICS
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, Rival
 from deepgemm_codegen.harness.bench_stats import WARM_SECONDS
 from deepgemm_codegen.harness.gpu import launch_arguments
 from deepgemm_codegen.harness.inputs import Normal
@@ -23,6 +24,7 @@ from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deepgemm_codegen.harness.bench_call import Call
     from deepgemm_codegen.harness.bench_data import Entry, Side
     from deepgemm_codegen.harness.bench_gpu import CupyBench
     from deepgemm_codegen.harness.problem import Matrix, Problem
@@ -146,12 +148,12 @@ class LoadedKernel:
 
     def fault_of(self, side: Side) -> str:
         """What is wrong with a kernel's D; empty when the sampled rows are right."""
-        return self._checked(side, plain=False)
+        return self._checked(side, "kernel")
 
-    def _checked(self, side: Side, *, plain: bool) -> str:
+    def _checked(self, side: Side, what: Literal["kernel", "plain", "fused"]) -> str:
         """What is wrong with D's first set after one launch; empty when nothing is."""
         d = self._operands["d"]
-        in_place = plain and self._problem.beta != 0.0 and "c" in self._operands
+        in_place = what == "plain" and self._problem.beta != 0.0 and "c" in self._operands
         with self._bench.errors(), self._bench.stream:
             if in_place:  # D is summed into: it must hold numbers
                 d.bits[...] = 0
@@ -163,9 +165,9 @@ class LoadedKernel:
             sample = Sample(self._problem, bits, self._sample, self._cupy)
             arch = self._bench.machine.arch
             sums = self._bench.prefix_sums
-            if plain:
-                return stray(sample, sums)
-            return check_rows(sample, arch, sums)
+            if what == "kernel":
+                return check_rows(sample, arch, sums)
+            return stray(sample, sums, fused=what == "fused")
 
     def rivals(self) -> tuple[Rival, ...]:
         """See `Loaded`."""
@@ -174,44 +176,47 @@ class LoadedKernel:
         lack = no_plain_product(self._problem.spec)
         if lack:
             return (Rival(CUBLAS, None, lack), Rival(CUBLASLT, None, lack))
-        return (self.cublas(), self.cublaslt())
+        call, fused = call_of(self._problem), fused_call_of(self._problem)
+        plain = (self.cublas(call), self.cublaslt(call))
+        return plain if fused is None else (*plain, self.cublaslt(fused, FUSED))
 
-    def cublas(self) -> Rival:
-        """The default algorithm."""
+    def cublas(self, call: Call) -> Rival:
+        """The default algorithm; of fp8 cublasLt's first, as cublasGemmEx multiplies none."""
+        if call.float8:
+            return self.cublaslt(call, CUBLAS, most=1)
         library = self._bench.cublas
         if library is None:
             return Rival(CUBLAS, None, dict(self._bench.machine.software)[CUBLAS])
-        call = call_of(self._problem)
-        pointers = self._pointers(call.first.name, call.second.name)
+        pointers = self._pointers(call)
 
         def side(index: int) -> None:
             library.launch(call, *pointers[index])
 
         return self._judged(Rival(CUBLAS, side, call.note))
 
-    def _pointers(self, first: str, second: str) -> list[tuple[int, int, int]]:
-        a, b, d = (self._operands[name] for name in (first, second, "d"))
-        return [(a.at(i), b.at(i), d.at(i)) for i in range(self._sets)]
+    def _pointers(self, call: Call) -> list[tuple[int, ...]]:
+        """Of each set: both operands, D, and the bias where one is added."""
+        names = [call.first.name, call.second.name, "d", *([call.bias] if call.bias else [])]
+        return [tuple(self._operands[n].at(i) for n in names) for i in range(self._sets)]
 
     def _judged(self, rival: Rival) -> Rival:
         """The rival, unless it does not run or computes something else."""
         try:
-            fault = self._checked(rival.side, plain=True)
+            fault = self._checked(rival.side, "fused" if rival.name == FUSED else "plain")
         except EnvironmentLackError as error:
             return Rival(rival.name, None, str(error))
         return Rival(rival.name, None, f"not timed: {fault}") if fault else rival
 
-    def cublaslt(self) -> Rival:
-        """The best of the algorithms that cublasLt's heuristic names."""
+    def cublaslt(self, call: Call, name: str = CUBLASLT, most: int = HEURISTICS) -> Rival:
+        """The best of the algorithms that cublasLt's heuristic names, or of the ``most`` first."""
         library = self._bench.cublaslt
         if library is None:
-            return Rival(CUBLASLT, None, dict(self._bench.machine.software)[CUBLASLT])
-        call = call_of(self._problem)
+            return Rival(name, None, dict(self._bench.machine.software)[CUBLASLT])
         try:
             prepared = library.prepare(call)
         except EnvironmentLackError as error:
-            return Rival(CUBLASLT, None, str(error))
-        pointers = self._pointers(call.first.name, call.second.name)
+            return Rival(name, None, str(error))
+        pointers = self._pointers(call)
 
         def side_of(algorithm: int) -> Side:
             def side(index: int) -> None:
@@ -220,20 +225,24 @@ class LoadedKernel:
             return side
 
         judged = [
-            (number, self._judged(Rival(CUBLASLT, side_of(number))))
-            for number in range(prepared.count)
+            (number, self._judged(Rival(name, side_of(number))))
+            for number in range(min(prepared.count, most))
         ]
         running = [(number, rival.side) for number, rival in judged if rival.side is not None]
         if not running:
-            return Rival(CUBLASLT, None, judged[0][1].note if judged else "no algorithm")
-        launches = max(self._sets, LT_REPLAYS)
+            return Rival(name, None, judged[0][1].note if judged else "no algorithm")
         sides = [side for _, side in running]
+        best = self._fastest(sides) if len(sides) > 1 else 0
+        note = f"heuristic {running[best][0] + 1} of {prepared.count}"
+        return Rival(name, sides[best], "; ".join(filter(None, (note, call.note))))
+
+    def _fastest(self, sides: Sequence[Side]) -> int:
+        """Which of cublasLt's algorithms a short run finds the fastest."""
+        launches = max(self._sets, LT_REPLAYS)
         taken = self._bench.time(
             sides, self._sets, launches, replays=LT_REPLAYS, warm_seconds=LT_WARM_SECONDS
         )
-        best = min(range(len(sides)), key=lambda i: sorted(taken[i])[LT_REPLAYS // 2])
-        note = f"heuristic {running[best][0] + 1} of {prepared.count}"
-        return Rival(CUBLASLT, sides[best], "; ".join(filter(None, (note, call.note))))
+        return min(range(len(sides)), key=lambda i: sorted(taken[i])[LT_REPLAYS // 2])
 
     def time(
         self, sides: Sequence[Side], launches: int, warm_seconds: float = WARM_SECONDS

@@ -6,7 +6,7 @@ import json
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.bench_data import Report, Row
@@ -134,6 +134,8 @@ def note_lines(report: Report) -> list[str]:
                 remarks.append(f"{rival.name}: {rival.note}")
             elif rival.name == CUBLAS and rival.note:
                 remarks.append(rival.note)
+            elif rival.name == FUSED and ";" in rival.note:  # behind the algorithm's rank
+                remarks.append(f"{FUSED}:{rival.note.partition(';')[2]}")
         for remark in remarks:
             about.setdefault(remark, []).append(row.label or f"{row.shape} {row.kind}")
     lines = [f"{_named(names, len(report.rows))}: {remark}" for remark, names in about.items()]

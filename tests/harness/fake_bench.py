@@ -6,6 +6,7 @@ Time is counted, not taken: a launch of a kernel takes `KERNEL_US`, one of cuBLA
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.harness.bench_cublas import Call, Layout
+    from deepgemm_codegen.harness.bench_call import Call, Layout
     from deepgemm_codegen.plan import KernelPlan, Program
 
 KERNEL_US, LIBRARY_US = 10.0, 8.0
@@ -124,7 +125,9 @@ class _Event:
         pass
 
 
-def gemm(call: Call, types: tuple[DType, DType, DType], first: int, second: int, d: int) -> None:
+def gemm(
+    call: Call, types: tuple[DType, DType, DType], first: int, second: int, d: int, bias: int = 0
+) -> None:
     """What cuBLAS does with a call's arguments, on addresses of this process."""
     for batch in range(call.batch):
         one = _matrix(call.first, types[0], first, batch)
@@ -140,6 +143,17 @@ def gemm(call: Call, types: tuple[DType, DType, DType], first: int, second: int,
         total = left @ right
         if call.beta:
             total += call.beta * decode(np.ascontiguousarray(out), types[2], np)
+        if call.epilogue & 4:
+            vector = replace(call.d, columns=1, leading=call.d.rows)
+            total += decode(np.ascontiguousarray(_matrix(vector, types[2], bias, 0)), types[2], np)
+        if call.epilogue & 2:
+            total = np.maximum(total, 0)
+        if call.epilogue & 32:
+            inner = np.sqrt(2 / np.pi) * (total + 0.044715 * total**3)
+            total = total / 2 * (1 + np.tanh(inner))
+        if call.integer:
+            out[...] = total.astype(np.int32).view(np.uint32)
+            continue
         out[...] = encode(total.astype(np.float32), types[2], np)
 
 

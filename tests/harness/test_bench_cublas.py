@@ -13,15 +13,8 @@ import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_cublas
-from deepgemm_codegen.harness.bench_cublas import (
-    WORKSPACE_BYTES,
-    Call,
-    Cublas,
-    CublasLt,
-    Layout,
-    call_of,
-    load_library,
-)
+from deepgemm_codegen.harness.bench_call import Call, Layout, call_of, fused_call_of
+from deepgemm_codegen.harness.bench_cublas import WORKSPACE_BYTES, Cublas, CublasLt, load_library
 from deepgemm_codegen.harness.inputs import Inputs, Normal
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, decode
@@ -67,6 +60,40 @@ def test_c_is_added_in_place_where_it_has_the_type_and_stride_of_d() -> None:
     for text in ("dtype_c=fp32", "dtype_c=fp16 ldc=32"):
         assert call(text).beta == 0.0
         assert call(text).note == "cuBLAS computes without C, whose type or stride is not D's"
+
+
+@pytest.mark.parametrize(
+    ("text", "epilogue", "bias"),
+    [
+        ("epilogue=bias", 4, "bias0"),
+        ("epilogue=bias,relu", 6, "bias0"),
+        ("epilogue=relu", 2, ""),
+        ("epilogue=bias,gelu_tanh", 36, "bias0"),
+        ("epilogue=bias:row,gelu_tanh layout_d=t", 36, "bias0"),
+    ],
+)
+def test_the_steps_that_cublaslt_fuses(text: str, epilogue: int, bias: str) -> None:
+    call = fused_call_of(bind(plan_of(f"m=20 n=28 k=36 {text}")))
+    assert call is not None
+    assert (call.epilogue, call.bias) == (epilogue, bias)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "epilogue=bias:row",
+        "epilogue=bias:fp32",
+        "epilogue=relu,bias",
+        "epilogue=bias,relu,clamp:0:1",
+        "epilogue=silu",
+        "epilogue=bias dtype_c=fp16",
+        "epilogue=bias,quantize:int8",
+        "epilogue=bias layout_d=t",
+    ],
+)
+def test_others_it_does_not(text: str) -> None:
+    assert fused_call_of(bind(plan_of(f"m=20 n=28 k=36 {text}"))) is None
 
 
 def address(value: Any) -> int:
@@ -201,6 +228,32 @@ def test_cublaslt_describes_launches_and_cleans_up(library: FakeLibrary) -> None
         "cublasLtMatmulDescDestroy", "cublasLtMatmulPreferenceDestroy",
         *["cublasLtMatrixLayoutDestroy"] * 3,
     ]  # fmt: skip
+
+
+def test_integers_are_summed_as_integers(library: FakeLibrary) -> None:
+    call = call_of(bind(plan_of("m=20 n=28 k=36 dtype=int8 layout=nt")))
+    assert (call.first.type, call.second.type, call.d.type) == (3, 3, 10)
+    Cublas(13, 77, 4096).launch(call, 100, 200, 300)
+    (got,) = library.named("cublasGemmEx")
+    assert [type(got[i]._obj) for i in (6, 13)] == [ctypes.c_int32] * 2
+    assert got[17:] == (72, -1)
+    CublasLt(13, 77, 4096).prepare(call)
+    assert library.named("cublasLtMatmulDescCreate")[0][1:] == (72, 10)
+
+
+def test_an_epilogue_and_fast_sums_are_described(library: FakeLibrary) -> None:
+    text = "m=20 n=28 k=36 dtype=e4m3 layout=nt accumulate=fast epilogue=bias,relu arch=sm_89"
+    call = fused_call_of(bind(plan_of(text)))
+    assert call is not None
+    assert call.float8
+    prepared = CublasLt(13, 77, 4096).prepare(call)
+    described = library.named("cublasLtMatmulDescSetAttribute")
+    assert [(a[1], a[2]._obj.value, a[3].value) for a in described] == [
+        (3, 1, 4), (4, 0, 4), (25, 1, 1), (7, 6, 4),
+    ]  # fmt: skip
+    prepared.launch(0, 100, 200, 300, 400)
+    attribute, value, size = library.named("cublasLtMatmulDescSetAttribute")[-1][1:]
+    assert (attribute, value._obj.value, size.value) == (8, 400, 8)
 
 
 def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

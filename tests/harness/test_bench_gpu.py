@@ -15,7 +15,7 @@ import pytest
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_ceilings, bench_stats, gpu_oracle
 from deepgemm_codegen.harness.bench import run_bench
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Entry, Report
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, Entry, Report
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
 from deepgemm_codegen.harness.bench_loaded import LoadedKernel
 from deepgemm_codegen.harness.problem import bind
@@ -24,7 +24,7 @@ from tests.harness.fake_bench import KERNEL_US, LIBRARY_US, FakeBenchCupy, gemm
 from tests.harness.support import SMALL, compiled, plan_of, program_of, source_of
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.harness.bench_cublas import Call
+    from deepgemm_codegen.harness.bench_call import Call
 
 FULL = "m=70 n=72 k=80 dtype_c=fp16 epilogue=bias,relu batch=2 lda=83 ldd=75 ldc=75"
 
@@ -42,21 +42,32 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def device(text: str, source: str = "") -> tuple[FakeBenchCupy, CupyBench]:
     plan = plan_of(text)
-    cupy = FakeBenchCupy(plan, compiled(source or source_of(plan), plan.target))
+    ptx = compiled(source or source_of(plan), plan.target)
+    cupy = FakeBenchCupy(plan, ptx, plan.target.removeprefix("sm_"))
     return cupy, CupyBench(cupy)
 
 
-def with_libraries(text: str, cupy: FakeBenchCupy, bench: CupyBench, spoil: Any = None) -> None:
+def with_libraries(
+    text: str,
+    cupy: FakeBenchCupy,
+    bench: CupyBench,
+    spoil: Any = None,
+    *,
+    forget_steps: bool = False,
+) -> None:
     """Gives the device a cuBLAS and a cublasLt of three algorithms, the second the quickest."""
     spec = plan_of(text).spec
     types = {"a": spec.dtype_a, "b": spec.dtype_b, "d": spec.dtype_d}
 
     def launch(call: Call, *pointers: int, us: float = LIBRARY_US) -> None:
+        recorded = cupy.stream.recording is not None
+
         def work() -> None:
             cupy.clock += us
-            if not cupy.graphs:  # what a graph computes was computed once before
+            if not recorded:  # what a graph computes was computed once before
                 names = (call.first.name, call.second.name, "d")
-                gemm(call, tuple(types[name] for name in names), *pointers)  # type: ignore[arg-type]
+                asked = replace(call, epilogue=0) if forget_steps else call
+                gemm(asked, tuple(types[name] for name in names), *pointers)  # type: ignore[arg-type]
                 if spoil:
                     spoil(*pointers)
 
@@ -93,6 +104,71 @@ def test_a_kernel_is_checked_and_timed_beside_both_libraries(text: str) -> None:
     choosing, timing = cupy.graphs[:3], cupy.graphs[3:]
     assert choosing == [max(row.sets, 3)] * 3
     assert timing == [row.launches] * 3
+
+
+@pytest.mark.parametrize(
+    "steps", ["bias", "relu", "bias,relu", "gelu_tanh", "bias,gelu_tanh", "bias,gelu"]
+)
+def test_cublaslts_own_epilogue_has_a_column(steps: str) -> None:
+    text = f"m=65 n=48 k=32 layout=nt epilogue={steps}"
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench)
+    report = run(text, bench)
+    (row,) = report.rows
+    assert report.rivals == (CUBLAS, CUBLASLT, FUSED)
+    assert row.message == ""
+    assert row.ratio(FUSED) == pytest.approx(0.5)
+    note = "; its GELU is the tanh form, which takes less than erf" if steps[-4:] == "gelu" else ""
+    assert row.rivals[2].note == f"heuristic 2 of 3{note}"
+
+
+def test_an_epilogue_that_computes_something_else_is_not_timed() -> None:
+    """Of a library that forgets its epilogue the plain product is timed, and the rest is not."""
+    text = "m=65 n=48 k=32 layout=nt epilogue=bias,relu"
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench, forget_steps=True)
+    (row,) = run(text, bench).rows
+    assert row.ratio(CUBLAS) is not None
+    assert row.ratio(FUSED) is None
+    assert row.rivals[2].note.startswith("not timed: its D differs from what the kernel computes")
+
+
+def test_fp8_stands_beside_cublaslt_alone() -> None:
+    text = "m=65 n=48 k=32 dtype=e4m3 layout=nt arch=sm_89"
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench)
+    bench.cublas = None  # it is not asked
+    (row,) = run(text, bench).rows
+    assert [rival.note for rival in row.rivals] == ["heuristic 1 of 3", "heuristic 2 of 3"]
+    assert row.ratio(CUBLAS) == pytest.approx(0.7)
+    assert row.ratio(CUBLASLT) == pytest.approx(0.5)
+
+
+def test_int8_stands_beside_cublas() -> None:
+    text = "m=65 n=48 k=32 dtype=int8 layout=nt"
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench)
+    (row,) = run(text, bench).rows
+    assert row.message == ""
+    assert row.ratio(CUBLAS) == pytest.approx(LIBRARY_US / KERNEL_US)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("dtype=uint8", "no plain product is timed with A in uint8"),
+        ("epilogue=quantize:int8", "no plain product is timed with D in int8"),
+        ("dtype=int8 dtype_d=fp16", "of int8 cuBLAS makes int32, and D is fp16"),
+        ("epilogue=swiglu", "swiglu makes D half as wide as the product"),
+    ],
+)
+def test_what_no_library_computes_is_said(text: str, why: str) -> None:
+    text = f"m=65 n=48 k=32 layout=nt {text}"
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench)
+    (row,) = run(text, bench).rows
+    assert row.timing is not None
+    assert [(rival.timing, rival.note) for rival in row.rivals] == [(None, why)] * 2
 
 
 def test_no_rival_is_launched_when_none_is_asked_for() -> None:
