@@ -32,7 +32,7 @@ __all__ = ["Specimen", "draw", "family_of", "golden", "shipped", "traits_of", "w
 
 _MORE = Path(__file__).with_name("more_kernels.yaml")
 
-MOST_TILE, MOST_WORK = 1 << 23, 1 << 31
+MOST_TILE, MOST_WORK = 1 << 22, 1 << 31
 """Multiply-adds of a tile, all parts of k, and of the whole: beyond them a kernel repeats itself,
 and a mutant takes seconds here, minutes under a GPU's sanitizers."""
 
@@ -62,15 +62,11 @@ class Specimen:
         return cls(family_of(program), spec, file, program, render_program(program))
 
 
-_HELPERS = {"reduce": "split-K", "repack": "repack"}
-"""What a program is called for the kernels beside its product."""
-
-
 def family_of(program: Program) -> str:
-    """The stem of the template that multiplies, and which other kernels help it."""
+    """The stem of the template that multiplies, and what the kernels beside it are there for."""
     stem = Path(program.product.body.template).name.partition(".")[0]
-    helpers = {kernel.body.role for kernel in program.kernels if not kernel.multiplies}
-    return ", ".join([stem, *(word for role, word in _HELPERS.items() if role in helpers)])
+    roles = sorted({kernel.body.role for kernel in program.kernels if not kernel.multiplies})
+    return ", ".join([stem, *("split-K" if role == "reduce" else role for role in roles)])
 
 
 def slices_of(plan: KernelPlan) -> int:
