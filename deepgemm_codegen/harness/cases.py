@@ -239,14 +239,15 @@ def _nans(problem: Problem, inputs: Inputs) -> dict[str, Values]:
 
     A copy that goes on behind the end of a row, or of a column that is stored as one, fetches the
     start of the next: where it should have cleared its tail, zeros of the other operand hide a
-    number, and do not hide a NaN. Rows and columns between them must stay clean.
+    number, and do not hide a NaN. Rows and columns between them must stay clean. Where rows have
+    scales of their own, a column of NaN would leave no row clean.
     """
     found: dict[str, Values] = {}
     rows, columns = (problem.m - 1, 2), (problem.n - 1, 2)
     spec = problem.spec
     if not spec.dtype_a.integer and (problem.m > 1 or problem.n == 1):
         found["a"] = Nans(inputs.values["a"], rows=rows)
-    if not spec.dtype_b.integer and problem.n > 1:
+    if not (spec.dtype_b.integer or spec.computes_scales) and problem.n > 1:
         found["b"] = Nans(inputs.values["b"], columns=columns)
     return found
 
