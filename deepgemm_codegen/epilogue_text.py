@@ -100,6 +100,9 @@ def step_text(
             read.append(matrix)
             operands[operand.name] = f"{matrix.vector}[v]"
             continue
+        if step.definition.normalizes:
+            operands[operand.name] = f"{name}_part[v]"  # a row kernel reads it by vectors
+            continue
         element = name + elements[operand.access]
         narrow = operand.dtype.name != "fp32" and not operand.dtype.integer
         operands[operand.name] = f"{operand.dtype}_to_float({element})" if narrow else element
@@ -107,6 +110,9 @@ def step_text(
     for name, value in step.values.items():
         text = dict(step.settings)[name]
         settings[name] = _float_literal(text) if isinstance(value, float) else text
+    for option in step.definition.settings:  # numbers that are always there
+        if option.kind == "number" and option.default:
+            settings.setdefault(option.name, _float_literal(option.default))
     for kind in step.definition.operands:  # the same number for all of D
         if kind.name in settings:
             whole = kind.dtype == "result"

@@ -14,6 +14,7 @@ from deepgemm_codegen.bodies import Reduce, Wgmma
 from deepgemm_codegen.epilogue_text import matrices_of
 from deepgemm_codegen.expressions import in_c
 from deepgemm_codegen.naming import spec_digest
+from deepgemm_codegen.plan import Rows
 from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.repack import Repack
 from deepgemm_codegen.row_scales import RowScales
@@ -23,7 +24,7 @@ from deepgemm_codegen.workspace import ALIGNMENT
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import StepOperand
-    from deepgemm_codegen.plan import Program
+    from deepgemm_codegen.plan import KernelPlan, Program
     from deepgemm_codegen.tiles import Extent
     from deepgemm_codegen.workspace import Region
 
@@ -75,7 +76,8 @@ def command_line(program: Program) -> str:
 def _formula(program: Program) -> str:
     """What D is; a long chain of steps goes by its general name, since the spec stands above."""
     spec = program.spec
-    inner = "alpha * A * B" + (" + beta * C" if spec.dtype_c is not None else "")
+    inner = "alpha * A * B" if spec.multiplies else "A"
+    inner += " + beta * C" if spec.dtype_c is not None else ""
     nested = inner
     for step in spec.epilogue:
         nested = f"{step.kind}({nested})"
@@ -97,7 +99,9 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
         if isinstance(body, Repack):
             found |= {m.source: m.dtype.bytes for m in body.matrices if m.dtype.bytes > 1}
             continue
-        if not isinstance(body, (Reduce, RowScales, Wgmma)):
+        if isinstance(body, Rows):
+            found |= _row_alignments(plan, body)
+        elif not isinstance(body, (Reduce, RowScales, Wgmma)):
             found |= {o.source: o.vector_bytes for o in body.operands}
         if output.c_dtype is not None:
             found["c"] = output.vector * output.c_dtype.bytes
@@ -111,12 +115,22 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((name, n) for name, n in found.items() if name not in regions))
 
 
+def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
+    """The same of a row kernel's own: A, and the vectors of its norm."""
+    spec = plan.spec
+    found = {} if body.parts else {"a": body.vector * spec.dtype_a.bytes}
+    for operand in () if spec.norm is None else spec.epilogue[spec.norm].operands:
+        name = operand.argument(spec.norm or 0)
+        found[name] = min(body.vector * operand.dtype.bytes, operand.align)
+    return found
+
+
 def _refusals(program: Program) -> tuple[str, ...]:
     """C conditions under which the launcher refuses: null where a pointer will be followed."""
     spec = program.spec
     conditions = []
     for parameter in program.parameters:
-        if parameter.role in ("a", "b"):
+        if parameter.role in ("a", "b") and spec.multiplies:
             conditions.append(f"{parameter.name} == nullptr && alpha != 0.0f")
         elif parameter.role == "c":
             conditions.append(f"{parameter.name} == nullptr && beta != 0.0f")
@@ -140,6 +154,8 @@ def _refusals(program: Program) -> tuple[str, ...]:
 def _dim_name(program: Program, letter: str) -> str:
     """The argument that holds the contiguous length of an operand."""
     spec = program.spec
+    if not spec.multiplies:
+        return "n"
     layout = {"a": spec.layout[0], "b": spec.layout[1]}.get(letter, spec.layout_d)
     normal, transposed = {"a": ("k", "m"), "b": ("n", "k")}.get(letter, ("n", "m"))
     name = transposed if layout == "t" else normal
@@ -149,10 +165,11 @@ def _dim_name(program: Program, letter: str) -> str:
 def file_text_of(program: Program) -> FileText:
     """All the text of one file that is no kernel's own."""
     spec, plan = program.spec, program.product
-    extents = sorted(plan.extents, key=lambda extent: "MNK".index(extent.name))
+    used = plan.extents if spec.multiplies else (plan.m, plan.n)
+    extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     strides = (
         ("LDA", spec.lda),
-        ("LDB", spec.ldb),
+        ("LDB", spec.ldb if spec.multiplies else 0),
         ("LDC", spec.ldc),
         ("LDD", spec.ldd),
         *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in _matrices(program)),

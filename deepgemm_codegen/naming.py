@@ -33,10 +33,14 @@ def kernel_name(spec: GemmSpec) -> str:
         stem = f"gemm_{stem}" if not stem[:1].isalpha() else stem
     else:
         sizes = "x".join(
-            f"dyn{dim.size}" if dim.dynamic else str(dim.size) for dim in (spec.m, spec.n, spec.k)
+            f"dyn{dim.size}" if dim.dynamic else str(dim.size)
+            for dim in ((spec.m, spec.n, spec.k) if spec.multiplies else (spec.m, spec.n))
         )
         types = str(spec.dtype_a)
         if spec.dtype_b != spec.dtype_a:
             types += f"_{spec.dtype_b}"
         stem = f"gemm_{types}_{spec.layout}_{sizes}"
+        if not spec.multiplies:
+            steps = [step.kind for step in spec.epilogue if step.definition.normalizes]
+            stem = f"{steps[0] if steps else 'epilogue'}_{types}_{sizes}"
     return f"{stem}_{spec.arch.replace('.', '_')}_{spec_digest(spec)[:8]}"

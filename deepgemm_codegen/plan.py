@@ -3,7 +3,7 @@
 A `Program` is an ordered tuple of `KernelPlan`s and the workspace through which they pass on what
 they computed. A `KernelPlan` has a common head, exactly one body (how a tile is computed:
 `MmaSync`, `Wgmma`, `Bandwidth` or `Simt`; of partial sums, `Reduce`; of copies, `Repack`; of whole
-rows, `RowScales`) and exactly one schedule (which block computes which tile: `Grid` or
+rows, `Rows` or `RowScales`) and exactly one schedule (which block computes which tile: `Grid` or
 `Persistent`). Everything a template prints is a field or a property here.
 
 Roles after canonicalisation: a spec with a transposed D is planned as D^T = B^T * A^T, so a plan's
@@ -30,6 +30,7 @@ from deepgemm_codegen.expressions import (
 from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.repack import PACKED, Repack
 from deepgemm_codegen.row_scales import VALUES, RowScales
+from deepgemm_codegen.rows import Rows
 from deepgemm_codegen.signature import (
     Parameter,
     kernel_parameters,
@@ -60,6 +61,7 @@ __all__ = [
     "Reduce",
     "Repack",
     "RowScales",
+    "Rows",
     "Simt",
     "Wgmma",
     "as_program",
@@ -154,7 +156,7 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack | RowScales
+    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack | Rows | RowScales
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...] = ()
     dependent: bool = False
@@ -172,7 +174,9 @@ class KernelPlan:
             return row_scales_parameters(self.spec, VALUES, self.body.scale)
         if isinstance(self.body, Repack):
             return repack_parameters(self.spec, self.body.matrices)
-        if isinstance(self.body, Reduce):
+        if isinstance(self.body, Rows) and not self.body.parts:
+            return self.parameters
+        if isinstance(self.body, Reduce | Rows):
             return self._written(reduce_parameters(self.spec, PARTIALS))
         read = {operand.source for operand in self.body.operands}
         packed = {name: region for name, region in PACKED.items() if region in read}
@@ -196,7 +200,7 @@ class KernelPlan:
     @property
     def multiplies(self) -> bool:
         """Whether the kernel computes A * B."""
-        return not isinstance(self.body, (Reduce, Repack, RowScales))
+        return not isinstance(self.body, (Reduce, Repack, Rows, RowScales))
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -264,7 +268,7 @@ class KernelPlan:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
         if isinstance(self.body, Repack):
             return self.body.blocks
-        if isinstance(self.body, (Bandwidth, Reduce, RowScales, Simt)):
+        if isinstance(self.body, (Bandwidth, Reduce, Rows, RowScales, Simt)):
             return self.tiles
         if isinstance(self.body, MmaSync):
             return times(self.tiles, Number(self.k.split))
@@ -282,7 +286,8 @@ class Program:
 
     Attributes:
         name: stem of the file and of the launcher.
-        kernels: what is launched; exactly one multiplies, and the last one writes D.
+        kernels: what is launched; one multiplies, unless there is no product, and the last
+            one writes D.
         workspace: what the kernels pass on through memory of the caller's.
     """
 
@@ -292,8 +297,8 @@ class Program:
 
     @property
     def product(self) -> KernelPlan:
-        """The kernel that multiplies: its tiles are the program's."""
-        return next(kernel for kernel in self.kernels if kernel.multiplies)
+        """The kernel that multiplies, or the only one: its tiles are the program's."""
+        return next((kernel for kernel in self.kernels if kernel.multiplies), self.kernels[0])
 
     @property
     def spec(self) -> GemmSpec:

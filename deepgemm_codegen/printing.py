@@ -24,9 +24,10 @@ from deepgemm_codegen.epilogue_text import (
     types_of_matrices,
 )
 from deepgemm_codegen.expressions import Number, in_c
-from deepgemm_codegen.plan import Persistent
+from deepgemm_codegen.plan import Persistent, Rows
 from deepgemm_codegen.repack import VECTOR_BYTES, Repack
 from deepgemm_codegen.row_scales import RowScales
+from deepgemm_codegen.rows_text import RowsText, row_primitives, rows_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,6 +120,7 @@ class Text:
     add: str
     unit: str
     units: str
+    whole_rows: RowsText | None
 
 
 def _copy_primitives(operands: Sequence[Operand | SimtOperand]) -> list[tuple[str, int]]:
@@ -137,7 +139,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     The width is for templates that print one function a width; others ignore it.
     """
     body = plan.body
-    if isinstance(body, (Reduce, Repack, RowScales)):
+    if isinstance(body, (Reduce, Repack, Rows, RowScales)):
         return tuple(dict.fromkeys((*_side_primitives(plan), *_launch_primitives(plan))))
     leaving: str
     if isinstance(body, Wgmma):
@@ -155,10 +157,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
         names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]
         leaving = "lane_slab"
     elif isinstance(body, Simt):
-        names = [*_copy_primitives(body.operands), ("load_quad", 0)]
-        narrow = [o.dtype.name for o in body.operands if o.dtype.name != "fp32"]
-        names.extend((f"{name}_to_float", 0) for name in dict.fromkeys(narrow))
-        leaving = ""
+        names, leaving = _simt_primitives(plan, body), ""
     else:
         names = [("tile_offset", 0), *_copy_primitives(body.operands)]
         names.append(("ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans", 0))
@@ -174,8 +173,19 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _simt_primitives(plan: KernelPlan, body: Simt) -> list[tuple[str, int]]:
+    """The wrappers that bring operands to shared memory and to floats, and sums away."""
+    names = [*_copy_primitives(body.operands), ("load_quad", 0)]
+    if plan.output.partial:
+        names.append(("store_d", 0))
+    narrow = [o.dtype.name for o in body.operands if o.dtype.name != "fp32"]
+    return [*names, *((f"{name}_to_float", 0) for name in dict.fromkeys(narrow))]
+
+
 def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
     """Those of a kernel that multiplies nothing."""
+    if isinstance(plan.body, Rows):
+        return row_primitives(plan)
     if isinstance(plan.body, Repack):
         return [("load_words", VECTOR_BYTES), ("shift_words", 0), ("request_16", 0)]
     own = ["load_values", "at_least"]
@@ -263,10 +273,15 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
         return ()
     if isinstance(plan.body, RowScales):
         strides = [("values", f"{plan.m.symbol} * LDV"), (plan.body.scale, plan.m.symbol)]
-    elif not isinstance(plan.body, (Wgmma, Reduce)):
+    elif not isinstance(plan.body, (Wgmma, Reduce, Rows)):
         strides = [
             (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
         ]
+    if output.partial and plan.k.split == 1 and not isinstance(plan.body, Wgmma):
+        strides.append(("partials", f"{plan.m.symbol} * {output.leading_symbol}"))
+    if isinstance(plan.body, Rows) and plan.body.parts:
+        parts = f"{plan.body.parts} * " if plan.body.parts > 1 else ""
+        strides.append(("partials", f"{parts}{plan.m.symbol} * {plan.body.leading_symbol}"))
     if output.c_dtype is not None:
         strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
     if not output.partial:
@@ -280,6 +295,9 @@ def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
 def _blocks_c(plan: KernelPlan) -> str:
     """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
     factors = [plan.m.count_symbol, plan.n.count_symbol]
+    if isinstance(plan.body, Rows):
+        rows = f"i64{{ {plan.m.symbol} }}"
+        factors = [rows if plan.body.warps_n > 1 else f"(({rows} + TILE_M - 1) / TILE_M)"]
     if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
         factors = ["clusters_m", "clusters_n", "CLUSTER"]
     if plan.batch > 1:
@@ -406,4 +424,5 @@ def text_of(plan: KernelPlan) -> Text:
         add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
         unit="unit" if plan.output.partial else "tile",
         units="units" if plan.output.partial else "tiles",
+        whole_rows=rows_text(plan),
     )

@@ -86,7 +86,9 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
         for index, step in enumerate(spec.epilogue)
         for operand in step.operands
     ]
-    found = [Parameter("a", "a", spec.dtype_a), Parameter("b", "b", spec.dtype_b)]
+    found = [Parameter("a", "a", spec.dtype_a)]
+    if spec.multiplies:
+        found.append(Parameter("b", "b", spec.dtype_b))
     if spec.dtype_c is not None:
         found.append(Parameter("c", "c", spec.dtype_c))
     found.append(Parameter("d", "d", spec.dtype_d, written=True))
@@ -95,7 +97,8 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
         for name, operand in met
         if not operand.scalar
     )
-    found.append(Parameter("alpha", "alpha"))
+    if spec.multiplies:
+        found.append(Parameter("alpha", "alpha"))
     if spec.dtype_c is not None:
         found.append(Parameter("beta", "beta"))
     found.extend(Parameter(n, "scalar", operand=o) for n, o in met if o.scalar)
@@ -103,7 +106,7 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
     found.extend(Parameter(name, "dim") for name, dim in dims if dim.dynamic)
     found.extend(
         Parameter(f"ld{letter}", "stride")
-        for letter in "abcd"
+        for letter in ("abcd" if spec.multiplies else "ad")
         if getattr(spec, f"ld{letter}") == 0 and getattr(spec, f"dtype_{letter}") is not None
     )
     found.extend(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
-from deepgemm_codegen.epilogue import EpilogueStep, StepOperand, parse_epilogue
+from deepgemm_codegen.epilogue import FLOATS, EpilogueStep, StepOperand, parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import (
     DEFAULT_ALIGNMENT,
@@ -31,6 +31,9 @@ __all__ = [
     "GemmSpec",
     "Overrides",
 ]
+
+MAX_NORM = 1 << 24
+"""Longest row that a norm takes."""
 
 MAX_STEPS = 64
 """Most epilogue steps: each may take a pointer of the kernel\'s 4 KB of arguments."""
@@ -76,18 +79,29 @@ class Dim:
 LAUNCHES = ("plain", "dependent")
 """How a kernel may be launched."""
 
+OPS = ("product", "epilogue")
+"""What D is made of: A times B, or A alone."""
+
+_OF_PRODUCTS = (
+    *("k", "batch", "dtype_b", "dtype_c", "dtype_acc", "accumulate", "layout", "layout_d"),
+    *("ldb", "ldc", "align_b", "align_c"),
+)
+"""Fields that only a product has."""
+
 
 @dataclass(frozen=True, slots=True)
 class GemmSpec:
     """D = epilogue(alpha * A * B + beta * C), with A m x k, B k x n, C and D m x n.
 
     A gated step (``swiglu``) makes one column of D of two of B's: then B is k x 2n, its first half
-    beside its second.
+    beside its second. With ``op = epilogue`` there is no product: D = epilogue(A), with A m x n; k
+    is 0.
 
     The constructor validates and fills what was left open (leading dimensions, types), so two
     specs that mean the same compare equal. ``str()`` gives a line that `from_text` reads back.
 
     Attributes:
+        op: ``product`` or ``epilogue``.
         m, n, k: the dimensions; k may be 0.
         batch: number of products; operands of one batch follow each other without a gap.
         dtype_a, dtype_b: operand types; `precision` says which go together.
@@ -118,6 +132,7 @@ class GemmSpec:
     dtype_a: DType
     dtype_b: DType
     dtype_d: DType
+    op: Literal["product", "epilogue"] = "product"
     dtype_c: DType | None = None
     dtype_acc: DType = FP32
     accumulate: str = ""
@@ -168,6 +183,7 @@ class GemmSpec:
         check_output(self.dtype_acc, self.dtype_c, unquantized, len(self.epilogue))
         self._check_quantization()
         self._check_pairs()
+        self._check_norms()
         self._fill_leading_dimensions()
         self._check_alignments()
         if self.launch not in LAUNCHES:
@@ -182,12 +198,77 @@ class GemmSpec:
     def stored(self, operand: str) -> tuple[Dim, Dim]:
         """(rows, contiguous length) of an operand as it lies in memory; ``operand`` is a..d."""
         rows, columns, letter = {
-            "a": (self.m, self.k, self.layout[0]),
+            "a": (self.m, self.k if self.multiplies else self.n, self.layout[0]),
             "b": (self.k, self.b_columns, self.layout[1]),
             "c": (self.m, self.n, self.layout_d),
             "d": (self.m, self.n, self.layout_d),
         }[operand]
         return (columns, rows) if letter == "t" else (rows, columns)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether D is made of a product."""
+        return self.op == "product"
+
+    @property
+    def norm(self) -> int | None:
+        """The number of the step that needs whole rows of D; None where none does."""
+        numbers = (i for i, step in enumerate(self.epilogue) if step.definition.normalizes)
+        return next(numbers, None)
+
+    def _check_norms(self) -> None:
+        """At most one norm, along rows that lie as they are read; no product, nothing of one."""
+        if not self.multiplies:
+            self._check_alone()
+        if self.norm is None:
+            return
+        norms = [step for step in self.epilogue if step.definition.normalizes]
+        kind = norms[0].kind
+        if len(norms) > 1:
+            raise InputError(
+                f"epilogue steps '{kind}' and '{norms[1].kind}': one norm is all that a kernel"
+                " holds; leave the second to a kernel of its own, with op = epilogue"
+            )
+        if self.pairs is not None:
+            raise InputError(
+                f"epilogue step '{self.pairs.kind}' pairs sums, of which '{kind}' needs whole rows;"
+                " leave the norm to a kernel of its own, with op = epilogue"
+            )
+        if self.computes_scales:
+            raise InputError(
+                f"epilogue step 'quantize' computes scales of rows behind '{kind}', which no kernel"
+                " does yet; give scale per_token"
+            )
+        if self.layout_d == "t":
+            raise InputError(
+                f"layout_d = t: epilogue step '{kind}' runs along rows of D, which then lie apart;"
+                " leave layout_d out"
+            )
+        if self.n.size > MAX_NORM:
+            raise InputError(
+                f"n = {self.n.size}: too long for epilogue step '{kind}'; the most is {MAX_NORM},"
+                " up to which fp32 counts elements"
+            )
+        for operand in norms[0].operands:
+            least = operand.dtype.bytes
+            if operand.align & (operand.align - 1) or not least <= operand.align <= 4096:
+                raise InputError(
+                    f"{operand.name} of '{kind}': align = {operand.align}: give a power of two from"
+                    f" {least} to 4096 (bytes)"
+                )
+
+    def _check_alone(self) -> None:
+        """Steps that want a product are refused without one."""
+        if self.pairs is not None:
+            raise InputError(
+                f"op = epilogue: step '{self.pairs.kind}' pairs columns of a product's B; leave op"
+                " out"
+            )
+        if self.computes_scales:
+            raise InputError(
+                "op = epilogue: 'quantize' computes scales behind a product only; give scale"
+                " per_token"
+            )
 
     def _fill_leading_dimensions(self) -> None:
         for operand in "abcd":
@@ -365,9 +446,10 @@ class GemmSpec:
 
     def _written(self) -> list[tuple[str, str]]:
         texts = {
+            "op": "" if self.multiplies else self.op,
             "m": str(self.m),
             "n": str(self.n),
-            "k": str(self.k),
+            "k": str(self.k) if self.multiplies else "",
             "batch": "" if self.batch == 1 else str(self.batch),
             "dtype": str(self.dtype_a),
             "dtype_b": "" if self.dtype_b == self.dtype_a else str(self.dtype_b),
@@ -415,6 +497,7 @@ class GemmSpec:
         for key in values:
             if key not in FIELDS and key not in OVERRIDES:
                 raise InputError(f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}")
+        values = _filled_in(values)
         for key in ("m", "n", "k"):
             if key not in values:
                 raise InputError(f"{key} is missing; give --{key}=SIZE or --{key}=dynamic")
@@ -447,6 +530,7 @@ class GemmSpec:
             dtype_b=type_of("dtype_b"),
             dtype_c=None if dtype_c in (None, "none") else parse_dtype(str(dtype_c)),
             dtype_d=dtype_d,
+            op=values.get("op", OPS[0]),
             dtype_acc=parse_dtype(str(values.get("dtype_acc", dtype_a.accumulator or "fp32"))),
             accumulate=str(values.get("accumulate", "")),
             batch=number("batch", 1),
@@ -472,6 +556,32 @@ class GemmSpec:
         return cls.from_fields({key: value for key, _, value in pairs})
 
 
+def _filled_in(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a spec; of one without a product, with those that a product would need.
+
+    Raises:
+        InputError: an unknown op, a field that only a product has, or a type that epilogues do not
+            read.
+    """
+    op = str(values.get("op", OPS[0]))
+    if op not in OPS:
+        raise InputError(f"op = {op}: unknown; give {' or '.join(OPS)}{nearest(op, list(OPS))}")
+    if op == "product":
+        return values
+    for key in _OF_PRODUCTS:
+        if key in values and (key, values[key]) != ("dtype_c", "none"):
+            raise InputError(
+                f"{key} = {values[key]}: op = epilogue has no product, and only A, m x n;"
+                f" leave {key} out"
+            )
+    dtype = parse_dtype(str(values.get("dtype_a", values.get("dtype", "fp16"))))
+    if dtype.name not in FLOATS:
+        raise InputError(
+            f"dtype = {dtype}: op = epilogue reads no {dtype}; give one of {', '.join(FLOATS)}"
+        )
+    return {**values, "k": "0", "dtype_b": dtype.name}
+
+
 _FREE_TEXT = ("gpu", "label")
 """Fields whose value may be any words."""
 
@@ -484,6 +594,7 @@ def _quote(text: str) -> str:
 
 
 FIELDS: dict[str, str] = {
+    "op": "product, or epilogue: no product, D = epilogue(A) with A m x n",
     "m": "rows of A and D; SIZE, dynamic, or dynamic:MAX",
     "n": "columns of D and of B; for a gated step B has twice as many",
     "k": "columns of A, rows of B; may be 0",

@@ -33,6 +33,7 @@ PATH = click.Path(readable=False)
 """A path that a shell completes and that nothing is asked of here."""
 
 _DEFAULTS = {
+    "op": "product",
     "batch": "1",
     "dtype": "fp16",
     "layout": "nn",
@@ -44,6 +45,7 @@ _DEFAULTS = {
 """Defaults worth showing; `GemmSpec` holds the rest."""
 
 _METAVARS = {
+    "op": "product|epilogue",
     "m": "SIZE",
     "n": "SIZE",
     "k": "SIZE",

@@ -26,6 +26,7 @@ from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.repack import Copies, RepackChoice
 from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
+from deepgemm_codegen.decide.rows.choice import RowChoice
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 
@@ -39,6 +40,7 @@ __all__ = [
     "Copies",
     "MmaSyncChoice",
     "RepackChoice",
+    "RowChoice",
     "SimtChoice",
     "WgmmaChoice",
     "decide",

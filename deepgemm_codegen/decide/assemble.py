@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.rows.choice import rows_kernel
+from deepgemm_codegen.decide.rows.search import best_rows
+from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR, partial_leading, partials, reduce_body
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.naming import kernel_name
@@ -144,7 +147,49 @@ def program_of(
         dependent=spec.launch == "dependent",
         followed=spec.launch == "dependent",
     )
+    if spec.norm is not None:
+        return _with_rows(kernel, arch)
     return Program(name, (kernel,)) if k.split == 1 else _with_reduction(kernel, arch)
+
+
+def _product_of(whole: KernelPlan, *, early: bool) -> KernelPlan:
+    """A product that stops at partial sums, and lets the kernel behind it in early, or not."""
+    return replace(
+        whole,
+        name=f"{whole.name}_product",
+        output=Output(
+            dtype=whole.spec.dtype_acc,
+            leading=partial_leading(whole.n),
+            c_dtype=None,
+            c_leading=None,
+            vector=PARTIAL_VECTOR,
+            warp_n=whole.output.warp_n,
+            partial=True,
+        ),
+        epilogue=(),
+        followed=early,
+    )
+
+
+def _with_rows(whole: KernelPlan, arch: Arch) -> Program:
+    """A product that stops at its sums, and the kernel that makes D of whole rows of them.
+
+    Args:
+        whole: the product as it would be without the second kernel.
+        arch: where.
+    """
+    spec, parts = whole.spec, whole.k.split
+    early = arch.number >= DEPENDENT_FROM
+    task = row_task(spec, machine_of(arch, spec.dtype_a.name), parts)
+    rows = replace(
+        rows_kernel(spec, arch, task, best_rows(task)),
+        name=f"{whole.name}_rows",
+        target=whole.target,
+        k=whole.k,
+        dependent=early,
+    )
+    workspace = partials(spec, whole.m, whole.n, parts)
+    return Program(whole.name, (_product_of(whole, early=early), rows), workspace)
 
 
 def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
@@ -156,21 +201,6 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
     """
     parts, leading = whole.k.split, partial_leading(whole.n)
     early = arch.number >= DEPENDENT_FROM
-    product = replace(
-        whole,
-        name=f"{whole.name}_product",
-        output=Output(
-            dtype=whole.spec.dtype_acc,
-            leading=leading,
-            c_dtype=None,
-            c_leading=None,
-            vector=PARTIAL_VECTOR,
-            warp_n=whole.output.warp_n,
-            partial=True,
-        ),
-        epilogue=(),
-        followed=early,
-    )
     problem = problem_of(whole.spec, arch)
     body = reduce_body(problem, machine_of(arch, whole.spec.dtype_a.name), parts, leading)
     reduction = replace(
@@ -185,7 +215,7 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
         dependent=early,
     )
     workspace = partials(whole.spec, whole.m, whole.n, parts)
-    return Program(whole.name, (product, reduction), workspace)
+    return Program(whole.name, (_product_of(whole, early=early), reduction), workspace)
 
 
 def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:

@@ -147,13 +147,14 @@ def format_explanation(explanation: Explanation) -> str:
     moved = f"{prediction.l2_bytes / 1e6:.1f} MB from the L2"
     moved += f", {prediction.dram_bytes / 1e6:.1f} MB from and to device memory"
     time = f"{prediction.us:.1f} us ({prediction.clocks:.0f} clocks)"
-    tiles = f"tiles {prediction.tiles}, waves {prediction.waves:.2f}, slices {prediction.slices}"
+    tiles = f"tiles {prediction.tiles}, waves {prediction.waves:.2f}"
+    tiles += f", slices {prediction.slices}" if prediction.slices else ""
     lines += [
         "",
         f"predicted: {time}, bound by {prediction.bound}",
         f"  {tiles}",
         f"  {moved}",
-        f"  clocks a slice: {parts}",
+        f"  clocks{' a slice' if prediction.slices else ''}: {parts}",
         "",
         f"ruled out ({explanation.costed} of the rest were costed, the others' floors too high):",
     ]

@@ -16,6 +16,7 @@ from deepgemm_codegen.decide.bandwidth.family import BANDWIDTH
 from deepgemm_codegen.decide.menus import why_illegal
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.repack import copies_for
+from deepgemm_codegen.decide.rows.family import ROWS
 from deepgemm_codegen.decide.simt.family import SIMT
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.dtypes import FP32
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["AS_GIVEN", "FAMILIES", "Considered", "consider", "obstacle_of"]
 
 FAMILIES: tuple[Family, ...] = (SIMT, BANDWIDTH, WGMMA, MMA_SYNC)
-"""Every family, the narrow ones first: a later one need only be searched below their cost."""
+"""Every family that multiplies, the narrow ones first: a later one need only be searched below
+their cost."""
 
 
 def competing(spec: GemmSpec) -> tuple[Family, ...]:
@@ -39,6 +41,8 @@ def competing(spec: GemmSpec) -> tuple[Family, ...]:
 
     Without tensor cores operands other than fp32 are multiplied on request only: it is no faster.
     """
+    if not spec.multiplies:
+        return (ROWS,)
     given = spec.overrides
     wanted = spec.dtype_a == FP32 or given.tensor_cores == "off" or given.family == "simt"
     return FAMILIES if wanted else tuple(f for f in FAMILIES if f.tensor_cores)
@@ -100,6 +104,8 @@ class Considered(NamedTuple):
 
 def _alone(family: Family, spec: GemmSpec, arch: Arch) -> str:
     """Why a family won where it is the only one to ask; empty where others might have been."""
+    if family is ROWS:
+        return "op = epilogue: there is no product"
     if not family.tensor_cores:
         given = spec.overrides.tensor_cores == "off" or spec.overrides.family is not None
         return AS_GIVEN if given else f"{spec.dtype_a} is multiplied on the CUDA cores"
@@ -163,7 +169,7 @@ def owners(name: str, spec: GemmSpec, arch: Arch) -> list[str]:
     """The families, as prose names them, that have an override: those that can serve the spec."""
     having = [family for family in competing(spec) if name in family.legal]
     able = [family.shown for family in having if not family.obstacle(spec, arch)]
-    return able or [family.shown for family in FAMILIES if name in family.legal]
+    return able or [family.shown for family in (*FAMILIES, ROWS) if name in family.legal]
 
 
 def foreign_override(family: Family, spec: GemmSpec, arch: Arch) -> str:

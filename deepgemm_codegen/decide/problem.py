@@ -39,6 +39,7 @@ class Problem(NamedTuple):
         halves: how many of the n columns, which are B's, make one of D.
         step_clocks: of a multiprocessor that the epilogue's steps take for one element of D.
         staged: whether any operand passes through registers on its way to shared memory.
+        rows_follow: whether a second kernel makes D of the sums because a step needs whole rows.
     """
 
     m: int
@@ -61,6 +62,7 @@ class Problem(NamedTuple):
     halves: int
     step_clocks: float
     staged: bool
+    rows_follow: bool
 
     @property
     def fragment_k(self) -> int:
@@ -110,4 +112,5 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         halves=spec.halves,
         step_clocks=sum(step.definition.clocks for step in spec.epilogue),
         staged=a.mechanism == "registers" or b.mechanism == "registers",
+        rows_follow=spec.norm is not None,
     )

@@ -24,7 +24,7 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
     Raises:
         InputError: names the type, what the architecture has, and the ones that serve.
     """
-    for dtype in (spec.dtype_a.name, spec.dtype_b.name):
+    for dtype in (spec.dtype_a.name, spec.dtype_b.name) if spec.multiplies else ():
         if dtype not in arch.dtypes:
             raise InputError(
                 f"dtype = {dtype}: {arch.name}{arch.suffix} multiplies no {dtype}, only"

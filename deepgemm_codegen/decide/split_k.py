@@ -125,12 +125,13 @@ def cut(problem: Problem, parts: int) -> Problem:
     """The problem as the product kernel sees it: each part of k is a product of its own.
 
     Where a part ends, and whether k's tail is in it, is not known when the kernel is written.
+    Where rows follow, all of k is a part, too.
     """
-    if parts == 1:
+    if parts == 1 and not problem.rows_follow:
         return problem
     return problem._replace(
         k=-(-problem.k // parts),
-        dynamic_k=True,
+        dynamic_k=problem.dynamic_k or parts > 1,
         batch=problem.batch * parts,
         vector=PARTIAL_VECTOR,
         d_bytes=SUM_BYTES,
@@ -173,12 +174,14 @@ def reduce_body(problem: Problem, machine: Machine, parts: int, leading: int | N
 
 
 def reduce_clocks(problem: Problem, machine: Machine, parts: int) -> float:
-    """Clocks of the second kernel of a problem whose k is cut; 0 where it is not."""
-    if parts == 1:
+    """Clocks of the second kernel: where k is cut, or rows follow; else 0."""
+    if parts == 1 and not problem.rows_follow:
         return 0.0
     read = parts * problem.batch * problem.m * problem.n * SUM_BYTES
     moved = read / (machine.sms * L2_REDUCE_RATE)
     out = output_bytes(problem) / machine.dram_rate
+    if problem.rows_follow and read > machine.l2_bytes:  # sums of many rows come from memory
+        out += read / machine.dram_rate
     return REDUCE_US * machine.clock_mhz + max(moved, out)
 
 

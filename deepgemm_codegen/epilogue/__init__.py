@@ -12,6 +12,7 @@ from deepgemm_codegen.epilogue.parsing import parse_epilogue, read_option, step_
 from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand
 from deepgemm_codegen.epilogue.table import (
     AXIS_WORDS,
+    FLOATS,
     STEPS,
     Access,
     OperandKind,
@@ -21,6 +22,7 @@ from deepgemm_codegen.epilogue.table import (
 
 __all__ = [
     "AXIS_WORDS",
+    "FLOATS",
     "STEPS",
     "Access",
     "EpilogueStep",

@@ -24,10 +24,12 @@ __all__ = [
     "geglu",
     "gelu",
     "gelu_tanh",
+    "layer_norm",
     "quantize",
     "relu",
     "relu6",
     "residual",
+    "rms_norm",
     "row_scale",
     "scale",
     "silu",
@@ -119,6 +121,24 @@ def geglu(first: Array, second: Array, gate: str = "first") -> Array:
         first, second = second, first
     result: Array = gelu(first) * second
     return result
+
+
+def rms_norm(
+    x: Array, weight: Array | float = 1.0, bias: Array | float = 0.0, eps: float = 1e-5
+) -> Array:
+    """Whole rows: ``x / sqrt(mean(x^2) + eps) * weight + bias``."""
+    import numpy as np  # noqa: PLC0415
+
+    square = (x * x).mean(axis=1, keepdims=True)
+    result: Array = x / np.sqrt(square + eps) * weight + bias
+    return result
+
+
+def layer_norm(
+    x: Array, weight: Array | float = 1.0, bias: Array | float = 0.0, eps: float = 1e-5
+) -> Array:
+    """Whole rows: `rms_norm` of what is left when a row's mean is taken away."""
+    return rms_norm(x - x.mean(axis=1, keepdims=True), weight, bias, eps)
 
 
 def quantize(

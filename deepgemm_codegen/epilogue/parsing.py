@@ -221,6 +221,9 @@ def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> Epilo
             operands.append(StepOperand(operand.name, "row", FP32, written=True))
         elif axis is not None and axis not in AXIS_WORDS:
             settings[operand.axis] = axis  # a number for all of D
+        elif operand.switch:
+            if given.get(operand.switch, _named(kind, operand.switch).default) == "yes":
+                operands.append(_operand(kind, operand, given, value_dtype))
         elif axis is not None or not operand.optional:
             operands.append(_operand(kind, operand, given, value_dtype))
     told = {**given, **{name: setting_value(kind, name, text) for name, text in settings.items()}}
@@ -233,9 +236,7 @@ def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> Epilo
 
 def _default(option: Option) -> str:
     """What a setting is where a spec does not say; empty where that is nothing."""
-    if option.kind == "switch":
-        return "yes" if option.name == "saturate" else "no"
-    return option.words[0] if option.kind == "word" else ""
+    return option.words[0] if option.kind == "word" else option.default
 
 
 def _operand(

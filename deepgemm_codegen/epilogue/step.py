@@ -75,8 +75,16 @@ class EpilogueStep:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The settings as the step's meaning takes them: numbers, yes or no, words."""
-        return {name: setting_value(self.definition, name, text) for name, text in self.settings}
+        """The settings as the step's meaning takes them: numbers, yes or no, words.
+
+        What they say about operands is told by the operands.
+        """
+        told = {"align", *(operand.switch for operand in self.definition.operands)}
+        return {
+            name: setting_value(self.definition, name, text)
+            for name, text in self.settings
+            if name not in told
+        }
 
     @property
     def result(self) -> DType | None:

@@ -63,6 +63,7 @@ class Option:
         words: what an axis, a type or a word may be.
         constant: whether an axis may be a number instead, which all of D then has.
         primitive: the instruction wrapper that the template uses where the option is given.
+        default: what a switch, or a number that is always there, is where a spec does not say.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Option:
     words: tuple[str, ...] = ()
     constant: bool = False
     primitive: str = ""
+    default: str = ""
 
 
 FLOATS = ("fp16", "bf16", "fp32")
@@ -95,6 +97,8 @@ class OperandKind:
         type: the option that says its type; empty where it has none.
         constant: whether the axis may be a number instead.
         optional: whether the step does without it where the axis is not given.
+        switch: the setting, yes or no, that says whether the step has it; empty where that is no
+            question.
         written: whether the step writes it.
         computed: whether the axis may be `DYNAMIC`.
     """
@@ -107,6 +111,7 @@ class OperandKind:
     type: str = "dtype"
     constant: bool = False
     optional: bool = False
+    switch: str = ""
     written: bool = False
     computed: bool = False
 
@@ -152,6 +157,8 @@ class StepKind:
         settings: what else a spec may say.
         required: the settings that it must say.
         pairs: whether it makes one value of two, from the two halves of B's columns.
+        normalizes: whether a value depends on all of its row of D; the meaning is then a function
+            of whole rows, and `harness.norms` has its bound.
         quantizes: whether it makes D of its setting ``to``; then it is the last step.
         turns: where the meaning turns from falling to rising or back.
         relative: how far the kernel's result may be from its meaning beyond one rounding, as a
@@ -174,6 +181,7 @@ class StepKind:
     settings: tuple[Option, ...] = ()
     required: tuple[str, ...] = ()
     pairs: bool = False
+    normalizes: bool = False
     quantizes: bool = False
     turns: tuple[float, ...] = ()
     relative: float = 0.0
@@ -203,6 +211,41 @@ class StepKind:
 
 
 _GATE = Option("gate", "word", "which half of B is the gate", ("first", "second"))
+
+_WEIGHT = OperandKind("weight", ("column",), values="factors", type="weight_dtype", switch="weight")
+_BIAS = OperandKind("bias", ("column",), type="bias_dtype", switch="bias")
+
+
+def _norm(name: str, summary: str, meaning_of: Callable[..., Any], bias: str) -> StepKind:
+    """A step that norms rows; ``bias`` is whether it has one where the spec does not say."""
+    return StepKind(
+        name,
+        summary,
+        meaning_of,
+        (_WEIGHT, _BIAS),
+        settings=(
+            Option("eps", "number", "what is added to the mean square", default="1e-05"),
+            Option("weight", "switch", "multiply by a weight a column", default="yes"),
+            Option("bias", "switch", "then add a bias a column", default=bias),
+            Option(
+                "align", "size", "alignment in bytes that both pointers are promised", default="16"
+            ),
+        ),
+        normalizes=True,
+        relative=2.0**-20,
+        example="{eps: 1e-6, weight_dtype: fp32}",
+        check=_positive,
+    )
+
+
+def _positive(settings: Mapping[str, Any]) -> str:
+    """What is wrong with the settings of a norm."""
+    if settings.get("eps", 1.0) <= 0:
+        return f"eps = {settings['eps']:g}: give a number above 0; without it a row of zeros is NaN"
+    for name in ("weight", "bias"):
+        if settings.get(name) is False and f"{name}_dtype" in settings:
+            return f"{name}_dtype = {settings[f'{name}_dtype']}: there is no {name}; leave it out"
+    return ""
 
 
 def _ordered(settings: Mapping[str, Any]) -> str:
@@ -330,6 +373,18 @@ STEPS: dict[str, StepKind] = {
             primitives=("exp2", "reciprocal", "at_least"),
             clocks=2 / 16,
         ),
+        _norm(
+            "rms_norm",
+            "divide by the root of the row's mean square, then multiply by a weight a column",
+            meaning.rms_norm,
+            bias="no",
+        ),
+        _norm(
+            "layer_norm",
+            "take the row's mean away and divide by its deviation, then weigh and add a bias",
+            meaning.layer_norm,
+            bias="yes",
+        ),
         StepKind(
             "swiglu",
             "silu(gate) * value, of two halves of B's columns side by side",
@@ -386,8 +441,13 @@ STEPS: dict[str, StepKind] = {
             ),
             settings=(
                 Option("to", "type", "the type that D then has", QUANTIZED),
-                Option("divide", "switch", "divide by the scale, as ONNX does"),
-                Option("saturate", "switch", "no: an fp8 beyond the range is NaN or infinite"),
+                Option("divide", "switch", "divide by the scale, as ONNX does", default="no"),
+                Option(
+                    "saturate",
+                    "switch",
+                    "no: an fp8 beyond the range is NaN or infinite",
+                    default="yes",
+                ),
             ),
             required=("to",),
             quantizes=True,

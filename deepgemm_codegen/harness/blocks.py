@@ -112,7 +112,7 @@ def blocks_for(
         return None
     if isinstance(kernel.body, Repack):
         return _copying_blocks(problem, kernel.body, tiles)
-    if kernel.multiplies:
+    if kernel is problem.plan:
         each, parts = problem.grid // problem.spec.batch, kernel.k.split
         return tuple(
             sorted(
@@ -143,7 +143,7 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
     carries from one to the next is judged.
     """
     grid, body = problem.blocks_of(kernel), kernel.body
-    if not grid or not isinstance(kernel.schedule, Persistent) or problem.spec.computes_scales:
+    if not grid or not isinstance(kernel.schedule, Persistent) or problem.by_rows:
         return grid
     slices = max(-(-problem.k // (kernel.k.tile * kernel.k.split)), 1)
     stages, at_once = (body.stages, body.tiles_at_once) if isinstance(body, Wgmma) else (1, 1)
@@ -167,10 +167,10 @@ def _beginnings(kernel: KernelPlan) -> int:
 def team_of(problem: Problem, tile: int) -> int:
     """A number that tiles have in common which are judged together.
 
-    Some block runs them, or some cluster; or they share rows, where scales are made of those.
+    Some block runs them, or some cluster; or they share rows, which a second kernel needs whole.
     """
     kernel = problem.plan
-    if problem.spec.computes_scales:
+    if problem.by_rows:
         return min(_whole_teams(problem, (tile,)))
     cluster = kernel.m.cluster * kernel.n.cluster
     return tile % _apart(problem) // cluster
@@ -179,7 +179,7 @@ def team_of(problem: Problem, tile: int) -> int:
 def _apart(problem: Problem) -> int:
     """How far tiles lie apart that one block runs."""
     kernel = problem.plan
-    if not isinstance(kernel.schedule, Persistent) or problem.spec.computes_scales:
+    if not isinstance(kernel.schedule, Persistent) or problem.by_rows:
         return problem.grid
     if kernel.k.split > 1:
         return problem.grid // problem.spec.batch
@@ -188,7 +188,7 @@ def _apart(problem: Problem) -> int:
 
 def _whole_teams(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
     """Some tiles with all that run together with one of them, ascending."""
-    if problem.spec.computes_scales:
+    if problem.by_rows:
         return _whole_rows(problem, tiles)
     cluster, apart = problem.plan.m.cluster * problem.plan.n.cluster, _apart(problem)
     firsts = {team_of(problem, tile) * cluster for tile in tiles}
@@ -252,7 +252,7 @@ def _whole_rows(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
 def written_by(problem: Problem, tiles: tuple[int, ...]) -> tuple[Region, ...]:
     """What of D is written when some tiles are computed: they, or a little more around them."""
     last = problem.program.kernels[-1]
-    if last.multiplies:
+    if last is problem.plan:
         return regions_of(problem, tiles)
     along = tiles_along(problem, last)
     return tuple(
@@ -283,9 +283,8 @@ def choose_blocks(
     grid = problem.grid
     if grid <= count:
         return tuple(range(grid))
-    count = max(count // -(-grid // _apart(problem)), 1)
     tiles_m, tiles_n = tiles_along(problem)
-    if problem.spec.computes_scales:
+    if problem.by_rows:
         count = max(count // tiles_n, 1)
     batch = problem.spec.batch
     last_m, last_n = tiles_m - 1, tiles_n - 1

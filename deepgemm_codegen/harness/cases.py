@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.harness.inputs import (
+    Alike,
     Constant,
     Factors,
     Inputs,
     Integers,
     Nans,
     Normal,
+    Shifted,
     SmallIntegers,
     Values,
     exact_limit,
 )
 from deepgemm_codegen.harness.problem import Problem, bind
-from deepgemm_codegen.plan import Reduce, Repack, RowScales, as_program
+from deepgemm_codegen.plan import Reduce, Repack, Rows, RowScales, as_program
 from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ WIDE = 1 << 20
 
 NAN_WORK = 1 << 26
 """Multiply-adds of a tile up to which a NaN is sent through it; its way does not depend on k."""
+
+
+FAR = {"bf16": 96.0, "fp16": 500.0, "fp32": 4000.0}
+"""A mean as far from zero, in deviations, as each type of A still tells values apart there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,10 @@ def _quantum(spec: GemmSpec, kind: str, k: int, alpha: float) -> float:
     """
     limit = exact_limit(k, spec.accumulate)
     deviation = abs(alpha) * k**0.5 * (1.0 if kind == "normal" else limit * (limit + 1) / 3)
+    if spec.norm is not None:
+        deviation = 1.0
+    elif not spec.multiplies:
+        deviation = 1.0 if kind == "normal" else 8 / 3**0.5
     half = spec.dtype_d.largest / (2 if spec.dtype_d.least == 0 else 1)
     scale: float = half / (2.5 * max(deviation, 1.0))
     divides = spec.quantizes is not None and "divide" in spec.quantizes.values
@@ -145,7 +155,9 @@ def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
 
 
 def _legal(spec: GemmSpec, alpha: float, beta: float) -> tuple[float, float]:
-    """The nearest alpha and beta that the kernel's sums allow: 0 or 1 where D is the sums."""
+    """The nearest alpha and beta that the kernel has: 0 or 1 where D is the sums or no product."""
+    if not spec.multiplies:
+        return 1.0, 0.0
     if integer_sums(spec.dtype_d):
         return float(alpha != 0.0), float(beta != 0.0)
     return alpha, beta
@@ -216,6 +228,8 @@ def _full_size(program: Program, seed: int) -> list[Case]:
     normal = inputs_for(scaled, "random", "normal", seed + 1)
     found.append(Case("random", scaled, normal, exact=False, share=0.5, repeat=True))
 
+    if not spec.multiplies:
+        return found + _row_cases(program, plain, integers, seed)
     if has_c:
         both = sizes.bind(program, -2.0, 0.5)
         same = spec.dtype_c == spec.dtype_d and both.matrix("c").leading == both.matrix("d").leading
@@ -252,6 +266,23 @@ def _nans(problem: Problem, inputs: Inputs) -> dict[str, Values]:
     return found
 
 
+def _row_cases(program: Program, plain: Problem, integers: Inputs, seed: int) -> list[Case]:
+    """What is hard on rows: a NaN, an infinity, values all alike, and a mean far from zero."""
+    spread = program.spec.epilogue
+    far = FAR[program.spec.dtype_a.name]
+    kinds: list[tuple[str, Values]] = [("random", Shifted(Normal(seed + 5), far))]
+    if any(step.definition.normalizes for step in spread):
+        kinds.append(("hostile", Alike(Integers(seed + 6, -3, 3))))
+    found = [
+        Case(check, plain, _with(integers, a=values), exact=False, share=0.25)
+        for check, values in kinds
+    ]
+    for odd in (NAN, float("inf")):
+        row = Nans(integers.values["a"], rows=(plain.m - 1, 0), odd=odd)
+        found.append(Case("hostile", plain, _with(integers, a=row), exact=True, share=0.25))
+    return found
+
+
 def _other_sizes(program: Program, seed: int) -> list[Case]:
     """Launches below the planned size; a fixed dimension stays what it is."""
     plan, spec = program.product, program.spec
@@ -259,7 +290,7 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
     if plan.transposed:
         tile_m, tile_n = tile_n, tile_m
     tile_k = plan.k.tile
-    stages = 2 if isinstance(plan.body, (Reduce, Repack, RowScales)) else plan.body.stages
+    stages = 2 if isinstance(plan.body, (Reduce, Repack, Rows, RowScales)) else plan.body.stages
 
     def sizes(m: int, n: int, k: int, padding: int = 0) -> _Sizes:
         return _Sizes(
@@ -279,6 +310,9 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
         sizes(0, tile_n, tile_k),
         sizes(tile_m, 0, tile_k),
     ]
+    if not spec.multiplies:  # rows of whole vectors, of elements one by one, and of both lengths
+        half = spec.n.size // 2
+        wanted[1:1] = [sizes(tile_m + 1, half // 16 * 16 or 1, 0), sizes(2, half | 1, 0, padding=1)]
     found = []
     has_c = spec.dtype_c is not None
     for number, one in enumerate(dict.fromkeys(wanted)):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 __all__ = [
+    "Alike",
     "Constant",
     "Factors",
     "Given",
@@ -19,6 +20,7 @@ __all__ = [
     "Integers",
     "Nans",
     "Normal",
+    "Shifted",
     "SmallIntegers",
     "Values",
     "exact_limit",
@@ -157,17 +159,42 @@ class Nans:
     Attributes:
         values: the others.
         rows, columns: the first index and the step to the next ones, 0 for that index alone.
+        odd: what stands there in NaN's place.
     """
 
     values: Values
     rows: tuple[int, int] = (0, 0)
     columns: tuple[int, int] = (0, 0)
+    odd: float = float("nan")
 
     def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
         """See `Values`."""
         found = self.values.at(batch, row, column, xp)
         here = _is_among(xp.asarray(row), *self.rows) & _is_among(xp.asarray(column), *self.columns)
-        return xp.where(here, xp.float32("nan"), found)
+        return xp.where(here, xp.float32(self.odd), found)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Rows of one value each: the first of the same row of other values."""
+
+    values: Values
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        return self.values.at(batch, row, xp.zeros_like(xp.asarray(column)), xp)
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """Other values with a number added: a mean far from zero."""
+
+    values: Values
+    by: float
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        return self.values.at(batch, row, column, xp) + xp.float32(self.by)
 
 
 def _is_among(index: Any, first: int, step: int) -> Any:

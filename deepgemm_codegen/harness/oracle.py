@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deepgemm_codegen.emulator.tensorcore import arithmetic
 from deepgemm_codegen.epilogue.meaning import row_scale
 from deepgemm_codegen.errors import InternalError
+from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 from deepgemm_codegen.harness.summation import chains_of
-from deepgemm_codegen.plan import MmaSync, Simt, Wgmma
+from deepgemm_codegen.plan import MmaSync, Rows, Simt, Wgmma
 from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ class StepModel:
         The emulator's table holds the facts and their sources.
         """
         body = plan.body
-        if isinstance(body, Simt):  # one multiply-add after the other, each rounded to nearest
+        if isinstance(
+            body, Simt | Rows
+        ):  # one multiply-add after the other, each rounded to nearest
             return cls(1, 2 * FMA_BITS, FMA_BITS)
         found = arithmetic(arch).sums(plan.spec.dtype_a.ptx, warpgroup=isinstance(body, Wgmma))
         if found is None:
@@ -165,6 +168,13 @@ class Oracle:
 
     @quiet()
     def products(self, region: Region) -> Expected:
+        """A * B over a region, with its bound; A itself where there is no product."""
+        if not self.problem.spec.multiplies:
+            a = self.operand("a", *region.indices(self.xp))
+            return Expected(a, a, a)
+        return self._sums(region)
+
+    def _sums(self, region: Region) -> Expected:
         """A * B over a region, with its bound."""
         zeros = self.xp.zeros(region.shape)
         if self.problem.k == 0:
@@ -230,7 +240,7 @@ class Oracle:
         rows = self.problem.seen(region)
         if rows is region:
             return self._chain(region, taken, product)
-        whole = len(taken) == len(epilogue)
+        whole = len(taken) == len(epilogue) and self.problem.spec.computes_scales
         found = self._chain(rows, taken[:-1] if whole else taken, product)
         here = _cropped(found, rows, region)
         if not whole or len(epilogue) - 1 in self.skipped:
@@ -289,6 +299,8 @@ class Oracle:
         problem, xp = self.problem, self.xp
         relative = 0.0 if self.model is None else ROUND
         value = error = xp.zeros(region.shape)
+        if not problem.spec.multiplies:
+            return product or self.products(region)
         if problem.alpha != 0.0:
             base = product or self.products(region)
             value = problem.alpha * base.value
@@ -336,6 +348,10 @@ class Oracle:
         kind = step.definition
         read = {o.name: self._read(region, index, o) for o in step.operands if not o.written}
         read |= step.values
+        if kind.normalizes:
+            ends = list(normalized(kind, self._ends(given), read, self._additions(), self.xp))
+            value, low, high = (end.astype(self.xp.float32).astype(float) for end in ends)
+            return Expected(value, low, high)
         places = [*self._ends(given), *self._turns(kind, given)]
         return self._rounded([kind.meaning(place, **read) for place in places], kind, 1.0)
 
@@ -349,11 +365,22 @@ class Oracle:
         for end in ends[1:]:
             low, high = xp.minimum(low, end), xp.maximum(high, end)
         if not kind.exact:
-            low = low - (kind.relative * xp.abs(low) + kind.absolute * factor)
-            high = high + (kind.relative * xp.abs(high) + kind.absolute * factor)
+            # An infinity stays one: its share of itself would make it NaN.
+            low, high = (
+                end + xp.where(xp.isfinite(end), side * room, 0.0)
+                for end, side in ((low, -1.0), (high, 1.0))
+                for room in (kind.relative * xp.abs(end) + kind.absolute * factor,)
+            )
         # One rounding, which keeps order: the ends round to where a value between them may.
         value, low, high = (end.astype(xp.float32).astype(float) for end in (ends[0], low, high))
         return Expected(value, low, high)
+
+    def _additions(self) -> int:
+        """Most additions that an element of a row goes through on its way into a norm's sum."""
+        last = self.problem.program.kernels[-1].body
+        if not isinstance(last, Rows):
+            raise InternalError(f"{last.role} kernels hold no norm")
+        return last.additions(self.problem.n)
 
     def _read(self, region: Region, index: int, operand: StepOperand) -> Any:
         """What a step reads, as it broadcasts against the region."""

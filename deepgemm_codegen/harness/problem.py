@@ -181,10 +181,16 @@ class Problem:
         return tuple(Region(b, 0, self.m, 0, self.n) for b in range(self.spec.batch))
 
     def seen(self, region: Region) -> Region:
-        """What of D has to be known to know a region: its rows, where scales are made of them."""
-        if not self.spec.computes_scales:
+        """What of D has to be known to know a region: its rows, where a step needs them whole."""
+        if not self.spec.computes_scales and self.spec.norm is None:
             return region
         return replace(region, column=0, column_end=self.n)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the product's tiles are judged by whole rows, which a second kernel needs."""
+        follows = self.program.kernels[-1] is not self.plan
+        return self.spec.computes_scales or (self.spec.norm is not None and follows)
 
     def place(self, name: str, region: Region) -> Region:
         """Where in an output what belongs to a region of D lies: its rows, of a vector of those."""
@@ -232,6 +238,8 @@ class Problem:
         beta = f" beta={self.beta:g}" if self.spec.dtype_c is not None else ""
         batch = f" batch={self.spec.batch}" if self.spec.batch > 1 else ""
         scalars = "".join(f" {name}={value:g}" for name, value in self.scalars.items())
+        if not self.spec.multiplies:
+            return f"m={self.m} n={self.n}{scalars}"
         return f"m={self.m} n={self.n} k={self.k}{batch} alpha={self.alpha:g}{beta}{scalars}"
 
 
@@ -275,7 +283,8 @@ def bind(
         "n": _bound("n", spec.n, n),
         "k": _bound("k", spec.k, k),
     }
-    roles = {"a": ("m", "k", spec.layout[0]), "b": ("k", "columns of b", spec.layout[1])}
+    along = "k" if spec.multiplies else "n"
+    roles = {"a": ("m", along, spec.layout[0]), "b": ("k", "columns of b", spec.layout[1])}
     lengths = {**sizes, "columns of b": spec.halves * sizes["n"]}
     found = []
     for parameter in program.parameters:
@@ -286,6 +295,8 @@ def bind(
             length = lengths["n" if operand.access == "column" else "m"]
             if operand.access == "column" and spec.pairs_behind(parameter.name):
                 length *= spec.halves
+            step = spec.epilogue[int(parameter.name[len(operand.name) :])]
+            promised = operand.align if step.definition.normalizes else parameter.dtype.bytes
             found.append(
                 Matrix(
                     name=parameter.name,
@@ -294,7 +305,7 @@ def bind(
                     rows=1,
                     columns=length,
                     leading=max(length, 1),
-                    align=parameter.dtype.bytes,
+                    align=promised,
                 )
             )
             continue

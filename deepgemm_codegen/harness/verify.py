@@ -197,11 +197,20 @@ def _some_batches(problem: Problem) -> tuple[Region, ...]:
     return tuple(whole[batch] for batch in sorted(chosen))
 
 
-def _pieces(regions: Iterable[Region], k: int) -> Iterable[Region]:
-    """The regions cut small enough that their D, and their A and B over k, fit in memory."""
+def _pieces(regions: Iterable[Region], problem: Problem) -> Iterable[Region]:
+    """The regions cut small enough that their D, and their A and B over k, fit in memory.
+
+    With a norm, whole rows of them, each row once.
+    """
+    k, norm = problem.k, problem.spec.norm is not None
+    if norm:
+        whole = (replace(region, column=0, column_end=problem.n) for region in regions)
+        regions = tuple(dict.fromkeys(whole))
     for region in regions:
         rows, columns = region.shape
         width = max(min(columns, _OPERAND_CHUNK // max(k, 1)), 1)
+        if norm:
+            width = max(columns, 1)
         height = max(min(rows, _OPERAND_CHUNK // max(k, 1), _CHUNK // width), 1)
         for row in range(region.row, region.row_end, height):
             for column in range(region.column, region.column_end, width):
@@ -220,7 +229,7 @@ def _compare_regions(
     problem = case.problem
     worst, wrong, elements = 0.0, 0, 0
     first: tuple[str, Region, Comparison, Any] | None = None
-    for region in _pieces(regions, problem.k):
+    for region in _pieces(regions, problem):
         known = problem.alpha and problem.spec.pairs is None
         product = oracle.products(problem.seen(region)) if known else None
         for name in outcome.outputs:

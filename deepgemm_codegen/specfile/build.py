@@ -37,7 +37,9 @@ def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | Non
         _spec_name(name): given.text for name, given in values.items() if given.text is not None
     }
     places = {_spec_name(name): given for name, given in values.items()}
-    wrong = [name for name in _REQUIRED if name not in values]
+    op = values.get("op")
+    required = _REQUIRED if op is None or op.text != "epilogue" else ("m", "n")
+    wrong = [name for name in required if name not in values]
     if wrong:
         names = " and ".join(filter(None, (", ".join(wrong[:-1]), wrong[-1])))
         verb = "is" if len(wrong) == 1 else "are"

@@ -13,7 +13,7 @@ from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.precision import ACCUMULATE
-from deepgemm_codegen.spec import FIELDS, LAUNCHES, MAX_DIMENSION
+from deepgemm_codegen.spec import FIELDS, LAUNCHES, MAX_DIMENSION, OPS
 
 __all__ = [
     "CHOICES",
@@ -37,6 +37,7 @@ NAME = "name"
 """The YAML key of the spec's ``label``."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
+    "op": OPS,
     "layout": ("nn", "nt", "tn", "tt"),
     "layout_d": ("n", "t"),
     "accumulate": ACCUMULATE,

@@ -8,6 +8,7 @@ from deepgemm_codegen.decide import (
     Copies,
     MmaSyncChoice,
     RepackChoice,
+    RowChoice,
     SimtChoice,
     WgmmaChoice,
 )
@@ -19,7 +20,7 @@ DECISIONS = (Decision("D01", "tile", "as given", "a golden plan, chosen by hand"
 
 
 def _plan(
-    choice: BandwidthChoice | MmaSyncChoice | RepackChoice | SimtChoice | WgmmaChoice,
+    choice: BandwidthChoice | MmaSyncChoice | RepackChoice | RowChoice | SimtChoice | WgmmaChoice,
     **fields: object,
 ) -> Program:
     spec = GemmSpec.from_fields(dict(fields))
@@ -633,5 +634,124 @@ GOLDEN: dict[str, Program] = {
         dtype_d="fp32",
         epilogue="bias:row:fp32",
         arch="sm_80",
+    ),
+    # No product: a row a block, known sizes, everything in whole vectors.
+    "rows_layer_norm": _plan(
+        RowChoice(1, 4, 4),
+        op="epilogue",
+        m=4096,
+        n=4096,
+        dtype="bf16",
+        epilogue="layer_norm",
+        launch="dependent",
+        arch="sm_90",
+    ),
+    # A row a warp, lengths and strides at run time; what goes before the norm and behind it.
+    "rows_dynamic": _plan(
+        RowChoice(4, 1, 4),
+        op="epilogue",
+        m="dynamic:512",
+        n="dynamic:1000",
+        dtype="bf16",
+        epilogue="residual,store,rms_norm:bias:weight=no,bias:row:fp32,quantize:e4m3:per_token",
+        arch="sm_89",
+    ),
+    # Rows that no registers hold, of an odd length, in fp32.
+    "rows_long": _plan(
+        RowChoice(1, 8, 0),
+        op="epilogue",
+        m=16,
+        n=70001,
+        dtype="fp32",
+        epilogue="gelu,store,layer_norm:weight_dtype=bf16:eps=1e-6,relu",
+        arch="sm_80",
+    ),
+    "rows_long_rms": _plan(
+        RowChoice(1, 32, 0),
+        op="epilogue",
+        m=16,
+        n=262144,
+        dtype="fp16",
+        epilogue="rms_norm:weight=no",
+        arch="sm_80",
+    ),
+    # No norm: every element on its own, held at once or not.
+    "rows_quantize": _plan(
+        RowChoice(4, 1, 4),
+        op="epilogue",
+        m=510,
+        n=1000,
+        dtype="fp16",
+        epilogue="quantize:uint8:per_token:per_tensor",
+        arch="sm_75",
+    ),
+    "rows_convert": _plan(
+        RowChoice(1, 8, 0),
+        op="epilogue",
+        m=16,
+        n=100000,
+        dtype="fp32",
+        dtype_d="bf16",
+        arch="sm_80",
+    ),
+    # A norm behind a product: its sums, then rows of them.
+    "norm_nt": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 4, 2, 8),
+        m=256,
+        n=1024,
+        k=1024,
+        layout="nt",
+        epilogue="bias,residual,rms_norm",
+        arch="sm_80",
+    ),
+    # The same of parts of k, of a batch, with C and lengths at run time.
+    "norm_split_k_nn": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 4, 3),
+        m="dynamic:512",
+        n="dynamic:512",
+        k=4096,
+        batch=2,
+        dtype_c="fp16",
+        epilogue="layer_norm",
+        arch="sm_90",
+    ),
+    "norm_batch_nn": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 4),
+        m=100,
+        n="dynamic:3000",
+        k=256,
+        batch=2,
+        epilogue="rms_norm",
+        arch="sm_80",
+    ),
+    "norm_int8_nt": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 4, 2),
+        m=512,
+        n=512,
+        k=4096,
+        layout="nt",
+        dtype="int8",
+        dtype_d="bf16",
+        epilogue="scale,rms_norm",
+        arch="sm_80",
+    ),
+    "norm_simt_nn": _plan(
+        SimtChoice(64, 64, 16, 2, 2, 3, 2, 8),
+        m=300,
+        n=200,
+        k=256,
+        dtype="fp32",
+        epilogue="layer_norm",
+        arch="sm_80",
+    ),
+    "norm_wgmma_nt": _plan(
+        WgmmaChoice(128, 256, 2, 1, 4, 1, 1, 16),
+        m=4096,
+        n=4096,
+        k=4096,
+        layout="nt",
+        dtype="bf16",
+        epilogue="residual,store,rms_norm,quantize:int8:per_token",
+        arch="sm_90a",
     ),
 }

@@ -75,6 +75,8 @@ def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
             return f"{name} is {dtype}, of which it has no kernel yet"
     if spec.pairs is not None:
         return f"{spec.pairs.kind} wants two columns of B in one thread"
+    if spec.norm is not None:
+        return f"{spec.epilogue[spec.norm].kind} needs whole rows, of which it keeps no sums"
     if sides_of(spec) is None:
         return f"m = {spec.m} and n = {spec.n} are both above {MOST_SHORT}"
     return ""

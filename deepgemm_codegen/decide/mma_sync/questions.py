@@ -16,6 +16,7 @@ from deepgemm_codegen.decide.mma_sync.registers import (
     register_estimate,
 )
 from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.layout import swizzle_bytes_for
@@ -65,10 +66,12 @@ def answers(
         ("store", *_store(setting.problem)),
     ]
     questions += split_answer(setting.problem, machine, choice.split_k)
-    return tuple(
+    asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
+    parts, tile_n = choice.split_k, choice.tile_n
+    return asked + rows_decisions(setting.spec, setting.problem, machine, parts, tile_n)
 
 
 def _mma(problem: Problem, arch: Arch) -> tuple[str, str]:

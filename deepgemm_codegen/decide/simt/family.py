@@ -11,8 +11,9 @@ from deepgemm_codegen.decide.simt.predict import predict
 from deepgemm_codegen.decide.simt.questions import answers
 from deepgemm_codegen.decide.simt.refuse import refuse
 from deepgemm_codegen.decide.simt.rejections import rejections
-from deepgemm_codegen.decide.simt.search import search
+from deepgemm_codegen.decide.simt.search import SimtFound, search
 from deepgemm_codegen.decide.simt.task import Task, task_of
+from deepgemm_codegen.decide.split_k import reduce_clocks
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -47,10 +48,11 @@ class _Answer(NamedTuple):
     costed: int
 
     def prediction(self) -> Prediction:
-        return predict(self.task, self.choice)
+        microseconds = self.clocks / self.setting.machine.clock_mhz
+        return predict(self.task, self.choice)._replace(clocks=self.clocks, us=microseconds)
 
     def decisions(self, family_reason: str) -> tuple[Decision, ...]:
-        return answers(self.task, self.choice, self.prediction(), family_reason)
+        return answers(self.setting, self.task, self.choice, self.prediction(), family_reason)
 
     def rival(self, question: str) -> str:
         others = {}
@@ -61,12 +63,13 @@ class _Answer(NamedTuple):
                 else getattr(self.choice, field)
             )
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
-        return best_other(
-            others,
-            self.setting.spec.overrides.numbers(),
-            self.clocks,
-            lambda changed: search(self.task, self.menu._replace(**changed)),
-        )
+
+        def search_in(changed: dict[str, Any]) -> SimtFound | None:
+            found = search(self.task, self.menu._replace(**changed))
+            return found and found._replace(clocks=found.clocks + _later(self.setting))
+
+        given = self.setting.spec.overrides.numbers()
+        return best_other(others, given, self.clocks, search_in)
 
     def rejections(self) -> tuple[Rejection, ...]:
         return rejections(self.task, self.menu, self.choice)
@@ -82,11 +85,19 @@ def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
     return ""
 
 
+def _later(setting: Setting) -> float:
+    """Clocks of the kernel behind the product, where a step needs whole rows."""
+    return reduce_clocks(setting.problem, setting.machine, 1)
+
+
 def _best(setting: Setting, below: float = inf) -> _Answer | None:
     task = task_of(setting)
     menu = menu_for(setting.problem, setting.spec.overrides)
     found = search(task, menu)
-    return None if found is None or found.clocks >= below else _Answer(setting, task, menu, *found)
+    if found is None or found.clocks + _later(setting) >= below:
+        return None
+    found = found._replace(clocks=found.clocks + _later(setting))
+    return _Answer(setting, task, menu, *found)
 
 
 SIMT = Family(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.simt.constraints import register_estimate, shared_bytes
 from deepgemm_codegen.plan import Decision
@@ -12,8 +13,10 @@ from deepgemm_codegen.simt import LANES_M, LANES_N
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.operands import Travel
     from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.simt.choice import SimtChoice
     from deepgemm_codegen.decide.simt.task import Task
 
@@ -21,10 +24,10 @@ __all__ = ["answers"]
 
 
 def answers(
-    task: Task, choice: SimtChoice, prediction: Prediction, family_reason: str
+    setting: Setting, task: Task, choice: SimtChoice, prediction: Prediction, family_reason: str
 ) -> tuple[Decision, ...]:
     """Every question with its answer and reason, in the order of the tree."""
-    problem = task.problem
+    problem = setting.problem
     questions = (
         ("family", "simt", family_reason),
         ("mma shape", "none", "fp32 multiply-adds on the CUDA cores, in the order of k"),
@@ -36,12 +39,13 @@ def answers(
         ("stages", *_stages(task, choice)),
         ("occupancy", *_occupancy(task, choice)),
         ("raster", *_raster(task, prediction, choice)),
-        ("store", *_store(task)),
+        ("store", *_store(problem)),
     )
-    return tuple(
+    asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
+    return asked + rows_decisions(setting.spec, problem, setting.machine, 1, choice.tile_n)
 
 
 def _tile(task: Task, choice: SimtChoice, prediction: Prediction) -> tuple[str, str]:
@@ -99,8 +103,7 @@ def _raster(task: Task, prediction: Prediction, choice: SimtChoice) -> tuple[str
     return f"{choice.raster_group} tile {rows}", reason
 
 
-def _store(task: Task) -> tuple[str, str]:
-    problem = task.problem
+def _store(problem: Problem) -> tuple[str, str]:
     size = problem.vector * problem.d_bytes
     where = "C and D" if problem.c_bytes else "D"
     elements = "element" if problem.vector == 1 else "elements"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.simt.copies import simt_travel
+from deepgemm_codegen.decide.split_k import cut
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.family import Setting
@@ -48,4 +49,4 @@ def task_of(setting: Setting) -> Task:
     a, b = (simt_travel(spec, source, arch) for source in "ab")
     if spec.layout_d == "t":
         a, b = b, a
-    return Task(problem, machine, a, b, arch.fma_per_clock)
+    return Task(cut(problem, 1), machine, a, b, arch.fma_per_clock)

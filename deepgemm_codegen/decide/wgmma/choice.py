@@ -70,7 +70,8 @@ class WgmmaChoice:
         )
         m, n, k = extents
         left, right = sources(spec)
-        store = store_of(spec, self.tile_n // spec.halves) if self.split_k == 1 else "sums"
+        whole = self.split_k == 1 and spec.norm is None
+        store = store_of(spec, self.tile_n // spec.halves) if whole else "sums"
         slab_n = next(w for w in (64, 48, 32, 16, 8) if self.tile_n % w == 0)
         body = Wgmma(
             tile_m=self.tile_m,

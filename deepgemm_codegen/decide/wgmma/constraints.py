@@ -40,6 +40,11 @@ def turns(consumers: int, tiles_at_once: int) -> Miss | None:
     return (consumers, 2) if consumers < tiles_at_once else None
 
 
+def sums(rows_follow: bool, tiles_at_once: int) -> Miss | None:
+    """Sums that another kernel makes rows of leave once for all consumers."""
+    return (tiles_at_once, 1) if rows_follow and tiles_at_once > 1 else None
+
+
 def parts(count: int, tiles_at_once: int) -> Miss | None:
     """A consumer that skips the other's slices must know how many: parts of k are not all equal."""
     return (count, 1) if count > 1 and tiles_at_once > 1 else None
@@ -116,6 +121,7 @@ def shared_block(needed: int, limit: int) -> Miss | None:
 
 PHRASES: dict[str, str] = {
     "turns": "{got} consumer cannot take tiles in turn; it takes {limit}",
+    "sums": "{got} tiles in turn, whose sums do not go to a workspace; the limit is {limit}",
     "parts": "{got} parts of k for consumers that take tiles in turn; the limit is {limit}",
     "rows": "{got} rows a consumer; it takes 64 or 128",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
@@ -145,6 +151,7 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
     for name, miss in (
         ("turns", turns(consumers, at_once)),
         ("parts", parts(task.parts, at_once)),
+        ("sums", sums(problem.rows_follow, at_once)),
         ("rows", rows(tile_m, consumers, at_once)),
         ("accumulators", accumulators(tile_m, tile_n, consumers, at_once, kind.sets)),
         ("columns", columns(tile_n, integers=kind.integers)),

@@ -118,7 +118,7 @@ def kernel_clocks(
     out = task.out / rounds
     tma = task.tma_store and tile.whole_panels
     finish = finish_clocks(task, tile)
-    if problem.c_bytes and task.parts == 1:
+    if problem.c_bytes and not task.partial:
         finish += machine.latency
     busy = slices * (slice_clocks + sync)
     if tile.tiles_at_once > 1:
@@ -127,14 +127,14 @@ def kernel_clocks(
         return total + rounds * busy + finish + LAST_WRITE * out
     busy += finish
     between = SLAB_WRITE * out
-    if tma or task.parts > 1:
+    if tma or task.partial:
         between = max(out - busy, 0.0)
     return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
 
 
 def finish_clocks(task: Task, tile: Tile) -> float:
     """Clocks of a tile's epilogue, what is read of C apart."""
-    if task.parts > 1:
+    if task.partial:
         return tile.sums_finish
     steps = task.problem.step_clocks * tile.tile_m * tile.tile_n
     return steps + (tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish)

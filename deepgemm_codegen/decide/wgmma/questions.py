@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
@@ -45,10 +46,11 @@ def answers(
         ("store", *_store(spec, task, choice)),
     ]
     questions += split_answer(task.problem, task.machine, choice.split_k)
-    return tuple(
+    asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
+    return asked + rows_decisions(spec, task.problem, task.machine, choice.split_k, choice.tile_n)
 
 
 def _mma(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
@@ -118,11 +120,11 @@ def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[st
 
 
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
-    if choice.split_k > 1:
+    if task.partial:
         elements = task.problem.vector
         return (
             f"{elements} element{'s' if elements > 1 else ''}",
-            "by the kernel that adds the parts",
+            "by the kernel that " + ("adds the parts" if spec.norm is None else "has whole rows"),
         )
     if store_of(spec, choice.tile_n // spec.halves) == "tma":
         return "TMA", "rows of D's tile are whole patterns; it leaves while the next is computed"

@@ -21,6 +21,7 @@ __all__ = ["rejections"]
 NO_STAGES = (
     "turns",
     "parts",
+    "sums",
     "rows",
     "accumulators",
     "panels",

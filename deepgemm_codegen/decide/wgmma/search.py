@@ -110,7 +110,9 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
             continue
         tiles_m = -(-m // tile_m)
         for shares in product(menu.consumers, menu.tiles_at_once):
-            if constraints.parts(task.parts, shares[1]):
+            if constraints.parts(task.parts, shares[1]) or constraints.sums(
+                task.problem.rows_follow, shares[1]
+            ):
                 continue
             for tile in table.get((tile_m, *shares), ()):
                 tile_n = tile.tile_n
@@ -166,7 +168,7 @@ def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaM
     if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
         return 0
     store = tile.tma_bytes if task.tma_store and tile.whole_panels else tile.slab_bytes
-    room = machine.shared_per_block - (store if task.parts == 1 else 0)
+    room = machine.shared_per_block - (0 if task.partial else store)
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
     useful = rounds * task.slices
     best = 0

@@ -54,13 +54,18 @@ class Task(NamedTuple):
         """What becomes of a tile's sums."""
         return Result(self.problem.d_bytes, self.problem.halves)
 
+    @property
+    def partial(self) -> bool:
+        """Whether the sums go to a workspace, for another kernel to make D of them."""
+        return self.parts > 1 or self.problem.rows_follow
+
     def shared_bytes(
         self, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, stages: int
     ) -> int:
         """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
         rows = tile_m * tiles_at_once // consumers
         store = self.result.panel_bytes(rows, tile_n, consumers)
-        if self.parts > 1:
+        if self.partial:
             store = 0
         elif not self.tma_store or not store:
             store = slab_bytes(tile_n, consumers)
@@ -82,5 +87,5 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, parts: int = 1) 
         heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
         once=compulsory_bytes(problem) / machine.dram_rate,
         out=output_bytes(cut(problem, parts)) / machine.dram_rate,
-        tma_store=parts == 1 and store_of(spec, PANEL_BYTES) == "tma",
+        tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",
     )

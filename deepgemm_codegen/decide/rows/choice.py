@@ -1,0 +1,114 @@
+"""A candidate of the row kernels, and the kernel it makes: alone, or behind a product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.rows.task import row_task
+from deepgemm_codegen.decide.split_k import partial_leading
+from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.plan import Decision, Grid, KernelPlan, Program, Rows
+from deepgemm_codegen.tiles import WARP, Extent, Output
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.rows.task import RowTask
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["RowChoice", "resident", "rows_kernel"]
+
+BASE_REGISTERS = 28
+"""Registers of a thread beside the elements it holds: as ptxas counts them for sm_90."""
+
+
+class RowChoice(NamedTuple):
+    """The numbers that distinguish one candidate from another.
+
+    Attributes:
+        warps_m: rows of a block.
+        warps_n: warps of a row.
+        held: vectors that a thread holds; 0 where rows are read anew for each pass.
+    """
+
+    warps_m: int
+    warps_n: int
+    held: int
+
+    @property
+    def words(self) -> str:
+        """The choice in a few words."""
+        rows = "a row" if self.warps_m == 1 else f"{self.warps_m} rows"
+        warps = "a warp" if self.warps_n == 1 else f"{self.warps_n} warps"
+        vectors = "a vector" if self.held == 1 else f"{self.held} vectors"
+        kept = f"{vectors} held" if self.held else "read anew for each pass"
+        return f"{warps} a row, {rows} a block, {kept}"
+
+    def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
+        """The program of the choice, for a spec without a product."""
+        task = row_task(spec, machine_of(arch, spec.dtype_a.name))
+        kernel = rows_kernel(spec, arch, task, self, decisions)
+        return Program(kernel.name, (kernel,))
+
+
+def resident(task: RowTask, choice: RowChoice) -> int:
+    """Blocks that a multiprocessor holds: what threads and registers leave room for."""
+    machine = task.machine
+    threads = WARP * choice.warps_m * choice.warps_n
+    most = min(machine.blocks_per_sm, machine.threads_per_sm // threads)
+    needed = BASE_REGISTERS + (choice.held or 1) * task.vector
+    while most > 1 and register_cap(threads, most, machine) < needed:
+        most -= 1
+    return most
+
+
+def rows_kernel(
+    spec: GemmSpec,
+    arch: Arch,
+    task: RowTask,
+    choice: RowChoice,
+    decisions: tuple[Decision, ...] = (),
+) -> KernelPlan:
+    """The kernel of a choice, under the name of the whole program."""
+    threads = WARP * choice.warps_n
+    covered = -(-spec.n.size // (threads * task.vector)) * threads * task.vector
+    n = Extent("n", "N", spec.n.size, spec.n.dynamic, covered)
+    leading = spec.lda or None
+    if task.parts:
+        leading = partial_leading(n)
+    body = Rows(
+        warps_m=choice.warps_m,
+        warps_n=choice.warps_n,
+        vector=task.vector,
+        held=choice.held,
+        min_blocks=resident(task, choice),
+        checked=task.checked,
+        parts=task.parts,
+        leading=leading,
+    )
+    return KernelPlan(
+        name=kernel_name(spec),
+        spec=spec,
+        target=arch.name,
+        transposed=False,
+        m=Extent("m", "M", spec.m.size, spec.m.dynamic, choice.warps_m),
+        n=n,
+        k=Extent("k", "K", spec.k.size, spec.k.dynamic, 1),
+        batch=spec.batch,
+        output=Output(
+            dtype=spec.dtype_d,
+            leading=spec.ldd or None,
+            c_dtype=spec.dtype_c,
+            c_leading=spec.ldc or None,
+            vector=task.vector,
+            warp_n=covered,
+            saturates=spec.saturates,
+        ),
+        epilogue=spec.epilogue,
+        body=body,
+        schedule=Grid(raster_group=1),
+        decisions=decisions,
+        dependent=spec.launch == "dependent",
+        followed=spec.launch == "dependent",
+    )

@@ -1,0 +1,91 @@
+"""What the search for a row kernel asks about a spec: rows, vectors, and bytes."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.operands import matrices_like_d
+from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["RowTask", "row_task"]
+
+VECTOR_BYTES = 16
+"""Bytes that a thread moves at a time at most."""
+
+SUM_BYTES = 4
+"""Of a partial sum, fp32 or int32."""
+
+
+class RowTask(NamedTuple):
+    """A row kernel's work; sizes of dynamic dimensions are those planned for.
+
+    Attributes:
+        machine: where.
+        rows: rows of D in the whole batch.
+        n: elements of a row.
+        vector: elements that a thread can take at a time.
+        limit: what kept the vector from being wider; empty where its widest matrix fills 16 bytes.
+        checked: whether vectors of that many fit is known only at run time.
+        parts: partial sums of an element; 0 where A is read.
+        read, written: bytes of an element, without what all rows share.
+        sums: sums over a row that the norm takes: 0 without one, 1 or 2.
+        step_clocks: of a multiprocessor that the steps take for an element.
+    """
+
+    machine: Machine
+    rows: int
+    n: int
+    vector: int
+    limit: str
+    checked: bool
+    parts: int
+    read: int
+    written: int
+    sums: int
+    step_clocks: float
+
+
+def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
+    """The work of the kernel that makes D of A, or of so many partial sums an element."""
+    matrices = [(d.bytes, leading, align) for d, leading, align in matrices_like_d(spec)]
+    if not parts:
+        matrices.append((spec.dtype_a.bytes, spec.lda, spec.align_a))
+    widest = max(size for size, _, _ in matrices)
+    vector, limit = PARTIAL_VECTOR if parts else VECTOR_BYTES // widest, ""
+    limits = [(align // size, f"base alignment of {align} bytes") for size, _, align in matrices]
+    if not spec.n.dynamic:
+        limits.append((spec.n.size, f"row length of {spec.n.size} elements"))
+    if spec.m.dynamic or spec.m.size > 1:
+        strides = [leading for _, leading, _ in matrices if leading]
+        limits += [(leading, f"leading dimension of {leading} elements") for leading in strides]
+    step = None if spec.norm is None else spec.epilogue[spec.norm]
+    for operand in () if step is None else step.operands:
+        whole = operand.align // operand.dtype.bytes
+        if vector * operand.dtype.bytes > operand.align:
+            limits.append((whole, f"base alignment of {operand.align} bytes of the {operand.name}"))
+    for value, why in limits:
+        if gcd(vector, value) < vector:
+            vector, limit = gcd(vector, value), why
+    strided = spec.m.dynamic or spec.m.size > 1
+    unknown = spec.n.dynamic or (strided and any(not leading for _, leading, _ in matrices))
+    stored = sum(o.dtype.bytes for s in spec.epilogue for o in s.operands if o.full and o.written)
+    like_d = sum(size for size, _, _ in matrices)
+    written = spec.dtype_d.bytes + stored
+    return RowTask(
+        machine=machine,
+        rows=spec.batch * spec.m.size,
+        n=spec.n.size,
+        vector=vector,
+        limit=limit,
+        checked=unknown and vector > 1,
+        parts=parts,
+        read=like_d - written + parts * SUM_BYTES,
+        written=written,
+        sums=0 if step is None else 2 if step.kind == "layer_norm" else 1,
+        step_clocks=sum(each.definition.clocks for each in spec.epilogue),
+    )
