@@ -150,9 +150,30 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
     wanted = max(-(-(2 * stages + 1) // slices), (_beginnings(kernel) + 1) * at_once)
     apart = kernel.m.cluster * kernel.n.cluster
     if kernel.k.split > 1:  # a tile's parts lie all tiles of a product apart
-        apart = problem.grid // problem.spec.batch
+        tiles = problem.grid // problem.spec.batch
+        return _fewer(tiles, apart, -(-wanted * tiles // grid)) or _spread(grid, tiles, wanted)
+    return _spread(grid, apart, wanted)
+
+
+def _spread(grid: int, apart: int, wanted: int) -> int:
+    """The multiple of `apart` that leaves each block `wanted` rounds of a grid, or what it has."""
     units = grid // apart
     return -(-units // min(wanted, units)) * apart
+
+
+def _fewer(tiles: int, cluster: int, rounds: int) -> int:
+    """A grid that divides a product's tiles, so that all parts of a tile fall to one block.
+
+    Args:
+        tiles: of a product.
+        cluster: blocks of a cluster, which stay together.
+        rounds: tiles that a block needs; 0 comes back where one is enough.
+    """
+    if rounds <= 1:
+        return 0
+    clusters = tiles // cluster
+    counts = (c for c in range(clusters // rounds, 0, -1) if clusters % c == 0)
+    return cluster * next(counts, 1)
 
 
 def _beginnings(kernel: KernelPlan) -> int:
@@ -181,9 +202,8 @@ def _apart(problem: Problem) -> int:
     kernel = problem.plan
     if not isinstance(kernel.schedule, Persistent) or problem.by_rows:
         return problem.grid
-    if kernel.k.split > 1:
-        return problem.grid // problem.spec.batch
-    return emulated_grid(problem, kernel)
+    apart = emulated_grid(problem, kernel)
+    return min(apart, problem.grid // problem.spec.batch) if kernel.k.split > 1 else apart
 
 
 def _whole_teams(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:

@@ -128,6 +128,23 @@ def test_persistent_blocks_begin_a_tile_at_each_panel() -> None:
     assert emulated_grid(problem, problem.plan) == -(-160 // 5)
 
 
+@pytest.mark.parametrize(
+    ("parts", "slices", "stages", "grid"),
+    [
+        (2, 9, 9, 80),  # 19 slices turn nine slots twice: of two tiles' halves
+        (3, 9, 9, 160),  # thirds of one tile are enough
+        (2, 1, 6, 20),  # 13 slices of one each: seven tiles do not divide 160, eight do
+        (8, 5, 4, 4 * 160),  # two of eight parts
+    ],
+)
+def test_a_blocks_parts_of_k_turn_its_ring_twice(
+    parts: int, slices: int, stages: int, grid: int
+) -> None:
+    text = f"m=1024 n=640 k={64 * slices * parts}"
+    problem = persistent(text, stages=stages, split_k=parts)
+    assert emulated_grid(problem, problem.plan) == grid
+
+
 def test_other_blocks_run_one_tile() -> None:
     problem = bind(plan_of("m=1024 n=640 k=320"))
     assert emulated_grid(problem, problem.plan) == problem.grid == 16 * 10
@@ -140,7 +157,7 @@ def test_other_blocks_run_one_tile() -> None:
     st.integers(0, 5),
     st.sampled_from([1, 2]),
     st.sampled_from([1, 5, 20]),
-    st.sampled_from([1, 3]),
+    st.sampled_from([1, 2, 3]),
     st.sampled_from([1, 2]),
 )
 def test_chosen_tiles_are_all_of_some_thread_blocks(
