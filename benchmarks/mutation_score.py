@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -77,6 +78,8 @@ def main() -> int:
     survivors = groups(records, read())
     command = f"python benchmarks/mutation_score.py --kernels {options.kernels}"
     command += f" --seed {options.seed} --out benchmarks/results"
+    if options.families:
+        command += f" --families {shlex.join(options.families)}"
     options.out.mkdir(parents=True, exist_ok=True)
     document = {
         "command": command,
