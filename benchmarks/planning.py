@@ -23,7 +23,7 @@ from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.menu import menu_for
-from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def main() -> None:
     targets = targets_of(options.arch)
     for name in targets:  # warm the tables and the templates
         spec = GemmSpec.from_fields({"m": 64, "n": 64, "k": 64, "layout": "nt", "arch": name})
-        render_kernel(decide(spec, load_arch(name)).kernels[0])
+        render_program(decide(spec, load_arch(name)))
         spec = GemmSpec.from_fields({**spec.to_fields(), "m": 2048, "n": 2048, "k": 2048})
-        render_kernel(decide(spec, load_arch(name)).kernels[0])
+        render_program(decide(spec, load_arch(name)))
     samples: dict[str, list[float]] = {}
     costed, offered, families = [], [], []
     for spec in specs(options.specs, options.seed, targets):
@@ -101,7 +101,7 @@ def main() -> None:
         took["assemble"], program = timed(
             lambda s=spec, a=arch, c=winner.choice, d=decisions: c.program(s, a, d)
         )
-        took["render"], _ = timed(lambda k=program.kernels[0]: render_kernel(k))
+        took["render"], _ = timed(lambda p=program: render_program(p))
         took["decide"], again = timed(lambda s=spec, a=arch: decide(s, a))
         if again != program:
             raise SystemExit(f"the stages and decide() disagree on {spec}")

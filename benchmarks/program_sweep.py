@@ -1,4 +1,4 @@
-"""Measures programs of several kernels beside the whole kernel and cuBLAS: split-K, repack.
+"""Measures programs under overrides beside cuBLAS: split-K, repack, tiles abreast.
 
     python benchmarks/program_sweep.py --set split_k --out FOLDER [--seconds 240]
 
@@ -44,6 +44,16 @@ def _parts(*numbers: int) -> list[str]:
     return ["split_k_from=0", *found]
 
 
+TINY = [
+    "abreast=1",
+    "abreast=2",
+    "abreast=4",
+    "abreast=8",
+    "abreast=16",
+    *(f"abreast={number} family=mma_sync" for number in (1, 2, 4, 8)),
+]
+"""Overrides: so many tiles of a batch a block, by the tree's family and by mma.sync."""
+
 SETS: dict[str, list[tuple[str, list[str]]]] = {
     "split_k": [
         ("m=64 n=64 k=16384 layout=nt", _parts(16, 32, 64, 128)),
@@ -59,6 +69,13 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         ("m=64 n=4096 k=14336 layout=nt", _parts(2, 4)),
         ("m=128 n=4096 k=14336 layout=nt", _parts(2, 4)),
         ("m=128 n=7168 k=16384 layout=nt", _parts(2, 3)),
+    ],
+    "abreast": [
+        ("m=16 n=16 k=16 batch=10000", TINY),
+        ("m=32 n=32 k=32 batch=10000", TINY),
+        ("m=64 n=64 k=64 batch=10000", TINY),
+        ("m=8 n=8 k=32 batch=65537", TINY),
+        ("m=16 n=16 k=64 batch=100000", TINY),
     ],
 }
 """By name: a problem, and overrides for it."""

@@ -298,6 +298,11 @@ class Wgmma:
         return self.a.landed_bytes + self.b.landed_bytes
 
     @property
+    def shared_operand(self) -> TmaOperand:
+        """The operand whose copies the blocks of a cluster share."""
+        return self.b if self.cluster_m > 1 else self.a
+
+    @property
     def idle_operands(self) -> tuple[TmaOperand, ...]:
         """Operands with rows that no copy writes."""
         return tuple(operand for operand in self.operands if operand.idle_rows)

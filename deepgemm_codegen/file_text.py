@@ -22,6 +22,7 @@ from deepgemm_codegen.tma import TMA_ALIGNMENT
 from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.batching import Stride
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.plan import KernelPlan, Program
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _FORMULA_COLUMNS = 61
 """The longest formula that the line it stands in has room for."""
+
+POINTER_BYTES = 8
+"""Size and alignment of a pointer."""
 
 __all__ = ["FileText", "RegionText", "command_line", "file_text_of"]
 
@@ -49,6 +53,7 @@ class FileText:
 
     version: str
     spec: str
+    solved: str
     command: str
     digest: str
     formula: str
@@ -56,10 +61,12 @@ class FileText:
     fixed_extents: tuple[Extent, ...]
     dynamic_extents: tuple[Extent, ...]
     fixed_strides: tuple[tuple[str, int], ...]
+    batch_strides: tuple[tuple[str, Stride], ...]
     signature: str
     alignments: tuple[tuple[str, int], ...]
     refusals: tuple[str, ...]
     maps: bool
+    batched_maps: bool
     regions: tuple[RegionText, ...]
     workspace_bytes: str
     workspace_signature: str
@@ -75,7 +82,7 @@ def command_line(program: Program) -> str:
 
 def _formula(program: Program) -> str:
     """What D is; a long chain of steps goes by its general name, since the spec stands above."""
-    spec = program.spec
+    spec = program.solved
     inner = "alpha * A * B" if spec.multiplies else "A"
     inner += " + beta * C" if spec.dtype_c is not None else ""
     nested = inner
@@ -112,7 +119,11 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
     if program.workspace.regions:
         found["workspace"] = ALIGNMENT
     regions = {region.name for region in program.workspace.regions}
-    return tuple(sorted((name, n) for name, n in found.items() if name not in regions))
+    arrays = {p.name: p.symbol for p in program.parameters if p.array}
+    found |= dict.fromkeys(arrays, POINTER_BYTES)
+    return tuple(
+        sorted((arrays.get(name, name), n) for name, n in found.items() if name not in regions)
+    )
 
 
 def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
@@ -127,15 +138,15 @@ def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
 
 def _refusals(program: Program) -> tuple[str, ...]:
     """C conditions under which the launcher refuses: null where a pointer will be followed."""
-    spec = program.spec
+    spec = program.solved
     conditions = []
     for parameter in program.parameters:
         if parameter.role in ("a", "b") and spec.multiplies:
-            conditions.append(f"{parameter.name} == nullptr && alpha != 0.0f")
+            conditions.append(f"{parameter.symbol} == nullptr && alpha != 0.0f")
         elif parameter.role == "c":
-            conditions.append(f"{parameter.name} == nullptr && beta != 0.0f")
+            conditions.append(f"{parameter.symbol} == nullptr && beta != 0.0f")
         elif parameter.pointer:
-            conditions.append(f"{parameter.name} == nullptr")
+            conditions.append(f"{parameter.symbol} == nullptr")
     if program.workspace.regions:
         conditions.append("workspace == nullptr")
     for parameter in program.parameters:
@@ -153,7 +164,7 @@ def _refusals(program: Program) -> tuple[str, ...]:
 
 def _dim_name(program: Program, letter: str) -> str:
     """The argument that holds the contiguous length of an operand."""
-    spec = program.spec
+    spec = program.solved
     if not spec.multiplies:
         return "n"
     layout = {"a": spec.layout[0], "b": spec.layout[1]}.get(letter, spec.layout_d)
@@ -164,7 +175,7 @@ def _dim_name(program: Program, letter: str) -> str:
 
 def file_text_of(program: Program) -> FileText:
     """All the text of one file that is no kernel's own."""
-    spec, plan = program.spec, program.product
+    spec, plan = program.solved, program.product
     used = plan.extents if spec.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     strides = (
@@ -175,21 +186,29 @@ def file_text_of(program: Program) -> FileText:
         *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in _matrices(program)),
         *_pitches(program),
     )
+    apart = [(f"STRIDE_{x.upper()}", getattr(spec, f"stride_{x}")) for x in "abcd"]
     dynamic = tuple(e for e in extents if e.dynamic)
     return FileText(
         version=__version__,
-        spec=str(spec),
+        spec=str(program.spec),
+        solved="" if program.spec == spec else str(spec),
         command=command_line(program),
-        digest=spec_digest(spec),
+        digest=spec_digest(program.spec),
         formula=_formula(program),
         storage_types=_storage_types(program),
         fixed_extents=tuple(e for e in extents if not e.dynamic),
         dynamic_extents=dynamic,
         fixed_strides=tuple((name, value) for name, value in strides if value),
+        batch_strides=tuple(
+            (name, value) for name, value in apart if isinstance(value, int) and value
+        ),
         signature=_signature(program),
         alignments=_alignments(program),
         refusals=_refusals(program),
         maps=any(kernel.tensor_maps for kernel in program.kernels),
+        batched_maps=any(
+            each.batch > 1 for kernel in program.kernels for each in kernel.tensor_maps
+        ),
         regions=tuple(
             RegionText(region.name, region.dtype.name, _start(region))
             for region in program.workspace.regions

@@ -14,6 +14,7 @@ Sixteen-byte panels need none: eight rows fill the 32 banks once.
 from __future__ import annotations
 
 __all__ = [
+    "AREA_ALIGNMENT",
     "BANKS",
     "CHUNK_BYTES",
     "STORE_BUFFER",
@@ -30,6 +31,10 @@ __all__ = [
 
 CHUNK_BYTES = 16
 """What one lane of ldmatrix reads, and the widest cp.async."""
+
+AREA_ALIGNMENT = 128
+"""Bytes that each tile's part of a block's shared memory starts on, where a block has several: all
+banks once, so that every part meets them as the first does."""
 
 BANKS = 32
 """Shared-memory banks of 4 bytes."""

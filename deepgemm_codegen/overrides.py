@@ -40,6 +40,7 @@ class Overrides:
     cluster_n: int | None = None
     split_k: int | None = None
     split_k_from: int | None = None
+    abreast: int | None = None
     repack: str | None = None
 
     @classmethod
@@ -84,6 +85,7 @@ OVERRIDES: dict[str, str] = {
     "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
     "split_k": "parts of k that blocks sum apart; a second kernel adds them",
     "split_k_from": "the k from which the tree may cut k into parts; 0: never",
+    "abreast": "tiles that a block computes side by side, each by warps of its own (tiny products)",
     "repack": "on: first copy A and B, where the family wants them to lie otherwise; off: never",
 }
 """Help text of every override, in the order flags and docs show them."""

@@ -27,6 +27,7 @@ from deepgemm_codegen.expressions import (
     ceildiv,
     times,
 )
+from deepgemm_codegen.layout import AREA_ALIGNMENT
 from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.repack import PACKED, Repack
 from deepgemm_codegen.row_scales import VALUES, RowScales
@@ -144,6 +145,8 @@ class KernelPlan:
         dependent: whether it is launched so that it may begin before the kernel before it in the
             stream has ended (programmatic dependent launch): it waits before it touches memory.
         followed: whether the kernel behind it is launched so, and is let in early.
+        abreast: tiles that a block computes side by side, each with threads and shared memory of
+            its own; what the body says is then of one tile.
     """
 
     name: str
@@ -161,6 +164,22 @@ class KernelPlan:
     decisions: tuple[Decision, ...] = ()
     dependent: bool = False
     followed: bool = False
+    abreast: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.body.threads * self.abreast
+
+    @property
+    def area_bytes(self) -> int:
+        """Bytes from one tile's shared memory to the next one's, where a block has several."""
+        return -(-self.body.shared_bytes // AREA_ALIGNMENT) * AREA_ALIGNMENT
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block."""
+        return self.body.shared_bytes if self.abreast == 1 else self.area_bytes * self.abreast
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -223,14 +242,21 @@ class KernelPlan:
                 dtype=dtype,
                 inner=columns.expression,
                 outer=rows.expression,
-                stride=Number(leading) if leading else Variable(f"ld{pointer}"),
+                stride=(stride := Number(leading) if leading else Variable(f"ld{pointer}")),
                 box_inner=inner,
                 box_outer=outer,
+                batch=self.spec.matrices(pointer[0]),  # a copy's pointer begins with its letter
+                batch_stride=self._batch_stride(pointer, times(rows.expression, stride)),
             )
             for pointer, dtype, leading, rows, columns, inner, outer in sorted(
                 boxes, key=lambda box: box[0]
             )
         )
+
+    def _batch_stride(self, pointer: str, dense: Expression) -> Expression:
+        """Elements from one product's matrix to the next's."""
+        stride = getattr(self.spec, f"stride_{pointer[0]}")
+        return Number(stride) if isinstance(stride, int) else dense
 
     @property
     def sum_type(self) -> str:
@@ -269,9 +295,10 @@ class KernelPlan:
         if isinstance(self.body, Repack):
             return self.body.blocks
         if isinstance(self.body, (Bandwidth, Reduce, Rows, RowScales, Simt)):
-            return self.tiles
+            return self.tiles if self.abreast == 1 else ceildiv(self.tiles, self.abreast)
         if isinstance(self.body, MmaSync):
-            return times(self.tiles, Number(self.k.split))
+            parts = times(self.tiles, Number(self.k.split))
+            return parts if self.abreast == 1 else ceildiv(parts, self.abreast)
         cluster = self.body.cluster
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)
         clusters = times(clusters, Number(self.k.split))
@@ -289,11 +316,14 @@ class Program:
         kernels: what is launched; one multiplies, unless there is no product, and the last
             one writes D.
         workspace: what the kernels pass on through memory of the caller's.
+        asked: what the caller wrote, where the kernels compute it as another spec that means the
+            same: a batch as one larger product.
     """
 
     name: str
     kernels: tuple[KernelPlan, ...]
     workspace: Workspace = NO_WORKSPACE
+    asked: GemmSpec | None = None
 
     @property
     def product(self) -> KernelPlan:
@@ -302,7 +332,15 @@ class Program:
 
     @property
     def spec(self) -> GemmSpec:
-        """What was asked for; a kernel before the last may be planned for another D."""
+        """What was asked for; `solved` is what the kernels compute."""
+        return self.asked or self.solved
+
+    @property
+    def solved(self) -> GemmSpec:
+        """The spec that the kernels were made for, in whose terms they are judged.
+
+        A kernel before the last may be planned for another D.
+        """
         return self.kernels[-1].spec
 
     @property

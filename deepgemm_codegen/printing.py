@@ -16,8 +16,6 @@ from deepgemm_codegen.epilogue_text import (
     Float8Text,
     StepText,
     float8_text,
-    matrices_of,
-    matrix_text,
     output_primitives,
     reads,
     steps_of,
@@ -28,6 +26,7 @@ from deepgemm_codegen.plan import Persistent, Rows
 from deepgemm_codegen.repack import VECTOR_BYTES, Repack
 from deepgemm_codegen.row_scales import RowScales
 from deepgemm_codegen.rows_text import RowsText, row_primitives, rows_text
+from deepgemm_codegen.stride_text import PointerText, batch_pointers, batch_strides, stride_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +51,7 @@ __all__ = ["SumText", "Text", "text_of"]
 
 @dataclass(frozen=True, slots=True)
 class MapText:
-    """One tensor map as the launcher builds it; extents and stride are C expressions."""
+    """One tensor map as the launcher builds it; extents and strides are C expressions."""
 
     name: str
     pointer: str
@@ -64,6 +63,8 @@ class MapText:
     box_inner: int
     box_outer: int
     swizzle_bytes: int
+    batch: int
+    batch_stride: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Text:
     fixed_extents: tuple[Extent, ...]
     dynamic_extents: tuple[Extent, ...]
     batch_strides: tuple[tuple[str, str], ...]
+    batch_pointers: tuple[PointerText, ...]
+    product: str
     primitives: tuple[tuple[str, int], ...]
     mma: str
     sums: SumText
@@ -118,8 +121,13 @@ class Text:
     inside: str
     fragment_columns: str
     add: str
+    block: str
+    threads: str
+    shared: str
+    thread: str
     unit: str
     units: str
+    own_tiles: str
     whole_rows: RowsText | None
 
 
@@ -148,8 +156,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
             names.append(("mbarrier_arrive", 0))
         if body.cluster > 1:
             names.append(("cluster", 0))
-        if not all(operand.shared for operand in body.operands):
-            names.append(("tma_load", 0))
+        alone = [operand for operand in body.operands if not operand.shared]
+        names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
         if body.idle_operands:
             names.append(("fence_proxy_async", 0))
         leaving = body.store
@@ -266,32 +274,6 @@ def _wgmma_operands(plan: KernelPlan, mode: str = "+") -> tuple[str, ...]:
     )
 
 
-def _batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
-    output = plan.output
-    strides = []
-    if isinstance(plan.body, Repack):
-        return ()
-    if isinstance(plan.body, RowScales):
-        strides = [("values", f"{plan.m.symbol} * LDV"), (plan.body.scale, plan.m.symbol)]
-    elif not isinstance(plan.body, (Wgmma, Reduce, Rows)):
-        strides = [
-            (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
-        ]
-    if output.partial and plan.k.split == 1 and not isinstance(plan.body, Wgmma):
-        strides.append(("partials", f"{plan.m.symbol} * {output.leading_symbol}"))
-    if isinstance(plan.body, Rows) and plan.body.parts:
-        parts = f"{plan.body.parts} * " if plan.body.parts > 1 else ""
-        strides.append(("partials", f"{parts}{plan.m.symbol} * {plan.body.leading_symbol}"))
-    if output.c_dtype is not None:
-        strides.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
-    if not output.partial:
-        strides.append((output.pointer, f"{plan.m.symbol} * {output.leading_symbol}"))
-    for name, operand in matrices_of(plan):
-        leading = matrix_text(plan, name, operand).leading
-        strides.append((name, f"{plan.m.symbol} * {leading}"))
-    return tuple(sorted(strides))
-
-
 def _blocks_c(plan: KernelPlan) -> str:
     """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
     factors = [plan.m.count_symbol, plan.n.count_symbol]
@@ -329,11 +311,16 @@ def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
             type=_MAP_TYPES.get(tensor_map.dtype.name, "UINT8"),
             inner=sizes[tensor_map.pointer][0].symbol,
             outer=sizes[tensor_map.pointer][1].symbol,
-            stride=constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}"),
+            stride=(stride := constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}")),
             element_bytes=tensor_map.dtype.bytes,
             box_inner=tensor_map.box_inner,
             box_outer=tensor_map.box_outer,
             swizzle_bytes=tensor_map.swizzle_bytes,
+            batch=tensor_map.batch,
+            batch_stride=stride_of(
+                plan, tensor_map.pointer, f"{sizes[tensor_map.pointer][1].symbol} * {stride}"
+            )
+            or "0",
         )
         for tensor_map in plan.tensor_maps
     )
@@ -384,7 +371,9 @@ def text_of(plan: KernelPlan) -> Text:
     return Text(
         fixed_extents=tuple(e for e in extents if not e.dynamic),
         dynamic_extents=tuple(e for e in extents if e.dynamic),
-        batch_strides=_batch_strides(plan) if plan.batch > 1 else (),
+        batch_strides=batch_strides(plan) if plan.batch > 1 else (),
+        batch_pointers=batch_pointers(plan),
+        product="unit / SPLIT_K" if plan.output.partial and plan.k.split > 1 else "batch",
         primitives=_primitives(plan),
         steps=steps.steps,
         pair=steps.pair,
@@ -397,7 +386,7 @@ def text_of(plan: KernelPlan) -> Text:
         float8=float8_text(plan.output.dtype),
         cache_of=_CACHE_OF,
         kernel_signature=",\n    ".join(p.declaration for p in plan.kernel_parameters),
-        arguments=", ".join(p.name for p in plan.kernel_parameters),
+        arguments=", ".join(p.symbol for p in plan.kernel_parameters),
         map_texts=_map_texts(plan),
         wgmma_names=_wgmma_names(plan),
         wgmma_operands=_wgmma_operands(plan),
@@ -424,5 +413,10 @@ def text_of(plan: KernelPlan) -> Text:
         add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
         unit="unit" if plan.output.partial else "tile",
         units="units" if plan.output.partial else "tiles",
+        block="block" if plan.abreast > 1 else "blockIdx.x",
+        threads="THREADS * ABREAST" if plan.abreast > 1 else "THREADS",
+        shared="AREA_BYTES * ABREAST" if plan.abreast > 1 else "SHARED_BYTES",
+        thread="threadIdx.x % THREADS" if plan.abreast > 1 else "threadIdx.x",
+        own_tiles="own_tiles" if plan.batch > 1 else "tiles",
         whole_rows=rows_text(plan),
     )

@@ -45,6 +45,8 @@ def _file(title: str, major: int, properties: dict[str, Any], **more: Any) -> di
 def manifest_schema() -> dict[str, Any]:
     """``manifest.json``: what each kernel of a folder is."""
     role = {"name": _TEXT, "role": _TEXT}
+    array = _said("whether it is an array of pointers, one a product", {"type": "boolean"})
+    pointer = {"dtype": _TEXT, "array": array}
     decision = _object(
         {"id": _TEXT, "question": _TEXT, "choice": _TEXT, "reason": _TEXT, "rival": _TEXT},
         optional=("rival",),
@@ -58,7 +60,10 @@ def manifest_schema() -> dict[str, Any]:
             "outer": _said("rows, an expression", _TEXT),
             "stride": _said("elements between rows, an expression", _TEXT),
             "box": _said("columns and rows of a copy", _list({"type": "integer", "minimum": 1})),
-        }
+            "batch": _said("matrices, the third dimension; left out of one", _COUNT),
+            "batch_stride": _said("elements between matrices, an expression", _TEXT),
+        },
+        optional=("batch", "batch_stride"),
     )
     plan = _said(
         "numbers and words of the plan, under the code's names",
@@ -106,7 +111,7 @@ def manifest_schema() -> dict[str, Any]:
             "workspace": _said("what they pass on through memory of the caller's", workspace),
             "parameters": _said(
                 "what the launcher takes, in order; a pointer has a dtype",
-                _list(_object({**role, "dtype": _TEXT}, optional=("dtype",)), least=1),
+                _list(_object({**role, **pointer}, optional=tuple(pointer)), least=1),
             ),
             "kernel_parameters": _said(
                 "what a lone kernel itself takes, where that differs", own_parameters

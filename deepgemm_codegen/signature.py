@@ -42,6 +42,7 @@ class Parameter:
         dtype: element type behind a pointer, else None.
         operand: what an epilogue step reads or writes, for ``operand`` and ``scalar``, else None.
         written: whether the kernel writes through the pointer.
+        array: whether it is an array of pointers, one a product of the batch.
     """
 
     name: str
@@ -51,6 +52,17 @@ class Parameter:
     dtype: DType | None = None
     operand: StepOperand | None = None
     written: bool = False
+    array: bool = False
+
+    @property
+    def symbol(self) -> str:
+        """How C code names it; the name itself is then one product's pointer, in the kernel."""
+        return f"{self.name}_of" if self.array else self.name
+
+    @property
+    def target(self) -> str:
+        """C type of what one product's pointer points to."""
+        return f"{'' if self.written else 'const '}{self.dtype}"
 
     @property
     def pointer(self) -> bool:
@@ -69,6 +81,8 @@ class Parameter:
             return f"const __grid_constant__ TensorMap {self.name}"
         if self.dtype is None:
             return f"{'int' if self.whole else _SCALARS[self.role]} {self.name}"
+        if self.array:
+            return f"{self.target}* const* {self.symbol}"
         if self.written:
             return f"{self.dtype}* {self.name}"
         if self.role == "c":
@@ -86,12 +100,12 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
         for index, step in enumerate(spec.epilogue)
         for operand in step.operands
     ]
-    found = [Parameter("a", "a", spec.dtype_a)]
+    found = [Parameter("a", "a", spec.dtype_a, array=spec.scattered("a"))]
     if spec.multiplies:
-        found.append(Parameter("b", "b", spec.dtype_b))
+        found.append(Parameter("b", "b", spec.dtype_b, array=spec.scattered("b")))
     if spec.dtype_c is not None:
-        found.append(Parameter("c", "c", spec.dtype_c))
-    found.append(Parameter("d", "d", spec.dtype_d, written=True))
+        found.append(Parameter("c", "c", spec.dtype_c, array=spec.scattered("c")))
+    found.append(Parameter("d", "d", spec.dtype_d, written=True, array=spec.scattered("d")))
     found.extend(
         Parameter(name, "operand", operand.dtype, operand, written=operand.written)
         for name, operand in met

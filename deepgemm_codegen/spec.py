@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from deepgemm_codegen import batching
 from deepgemm_codegen.arch import canonical_arch
+from deepgemm_codegen.batching import DENSE, POINTERS, SHARED, Stride
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
 from deepgemm_codegen.epilogue import FLOATS, EpilogueStep, StepOperand, parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
@@ -84,7 +86,7 @@ OPS = ("product", "epilogue")
 
 _OF_PRODUCTS = (
     *("k", "batch", "dtype_b", "dtype_c", "dtype_acc", "accumulate", "layout", "layout_d"),
-    *("ldb", "ldc", "align_b", "align_c"),
+    *("ldb", "ldc", "stride_a", "stride_b", "stride_c", "stride_d", "align_b", "align_c"),
 )
 """Fields that only a product has."""
 
@@ -103,7 +105,7 @@ class GemmSpec:
     Attributes:
         op: ``product`` or ``epilogue``.
         m, n, k: the dimensions; k may be 0.
-        batch: number of products; operands of one batch follow each other without a gap.
+        batch: number of products.
         dtype_a, dtype_b: operand types; `precision` says which go together.
         dtype_c: type of C, or None when the kernel has no C (and no beta).
         dtype_d: type of D.
@@ -112,6 +114,8 @@ class GemmSpec:
         layout: two letters, A then B: ``n`` row-major as written, ``t`` stored transposed.
         layout_d: the letter of D and C.
         lda, ldb, ldc, ldd: leading dimensions in elements; 0 where it equals a dynamic dimension.
+        stride_a, stride_b, stride_c, stride_d: where each product finds its matrix, see `batching`;
+            what epilogue steps read or write like D is dense.
         align_a, align_b, align_c, align_d: guaranteed alignment of the base pointers, bytes.
         epilogue: the steps in the order they run.
         arch: target such as ``sm_80``.
@@ -143,6 +147,10 @@ class GemmSpec:
     ldb: int = 0
     ldc: int = 0
     ldd: int = 0
+    stride_a: Stride = DENSE
+    stride_b: Stride = DENSE
+    stride_c: Stride = DENSE
+    stride_d: Stride = DENSE
     align_a: int = DEFAULT_ALIGNMENT
     align_b: int = DEFAULT_ALIGNMENT
     align_c: int = DEFAULT_ALIGNMENT
@@ -185,6 +193,7 @@ class GemmSpec:
         self._check_pairs()
         self._check_norms()
         self._fill_leading_dimensions()
+        self._check_strides()
         self._check_alignments()
         if self.launch not in LAUNCHES:
             raise InputError(
@@ -291,6 +300,52 @@ class GemmSpec:
                 )
             else:
                 check_range(given, name, 1, MAX_DIMENSION)
+
+    def _check_strides(self) -> None:
+        for operand in "abcd":
+            name = f"stride_{operand}"
+            given: Stride = getattr(self, name)
+            if operand == "c" and self.dtype_c is None:
+                if given != DENSE:
+                    raise InputError(
+                        f"{name} = {given}: the kernel has no C; give dtype_c or leave {name} out"
+                    )
+                continue
+            stride = batching.checked(
+                name,
+                given,
+                *self.stored(operand),
+                getattr(self, f"ld{operand}"),
+                self.batch,
+                output=operand == "d",
+            )
+            object.__setattr__(self, name, stride)
+
+    def shared(self, operand: str) -> bool:
+        """Whether all products of a batch read one matrix; ``operand`` is a, b or c."""
+        return self.batch > 1 and getattr(self, f"stride_{operand}") == SHARED
+
+    def scattered(self, operand: str) -> bool:
+        """Whether the caller gives an array of pointers, one a product."""
+        return bool(getattr(self, f"stride_{operand}", DENSE) == POINTERS)
+
+    def matrices(self, operand: str) -> int:
+        """How many there are of an operand."""
+        return 1 if self.shared(operand) else self.batch
+
+    def distance(self, operand: str) -> int:
+        """Elements from one product's matrix to the next's, at the planned size; 0 without any.
+
+        Also 0 where the leading dimension is known only at run time, and where each has a pointer
+        of its own, which is aligned as ``align_..`` promises.
+        """
+        if self.batch == 1 or self.scattered(operand):
+            return 0
+        stride: Stride = getattr(self, f"stride_{operand}")
+        if isinstance(stride, int):
+            return stride
+        leading: int = getattr(self, f"ld{operand}")
+        return self.stored(operand)[0].size * leading
 
     def _check_alignments(self) -> None:
         for operand in "abcd":
@@ -459,6 +514,7 @@ class GemmSpec:
             "layout": "" if self.layout == "nn" else self.layout,
             "layout_d": "" if self.layout_d == "n" else self.layout_d,
             **{f"ld{operand}": self._leading_text(operand) for operand in "abcd"},
+            **{f"stride_{o}": batching.written(getattr(self, f"stride_{o}")) for o in "abcd"},
             **{f"align_{operand}": self._alignment_text(operand) for operand in "abcd"},
             "epilogue": ",".join(map(str, self.epilogue)),
             "arch": self.arch,
@@ -537,6 +593,10 @@ class GemmSpec:
             layout=str(values.get("layout", "nn")),
             layout_d=values.get("layout_d", "n"),
             **{f"ld{o}": number(f"ld{o}", 0) for o in "abcd"},
+            stride_a=batching.parse(values.get("stride_a", DENSE), "stride_a"),
+            stride_b=batching.parse(values.get("stride_b", DENSE), "stride_b"),
+            stride_c=batching.parse(values.get("stride_c", DENSE), "stride_c"),
+            stride_d=batching.parse(values.get("stride_d", DENSE), "stride_d"),
             **{f"align_{o}": number(f"align_{o}", DEFAULT_ALIGNMENT) for o in "abcd"},
             epilogue=steps,
             arch=canonical_arch(str(values.get("arch", "sm_80"))),
@@ -598,7 +658,7 @@ FIELDS: dict[str, str] = {
     "m": "rows of A and D; SIZE, dynamic, or dynamic:MAX",
     "n": "columns of D and of B; for a gated step B has twice as many",
     "k": "columns of A, rows of B; may be 0",
-    "batch": "number of products, operands one after the other",
+    "batch": "number of products",
     "dtype": "type of A and B, and of D: fp16, bf16, int8, uint8 (D int32), e4m3, e5m2 (D bf16)",
     "dtype_a": "type of A",
     "dtype_b": "type of B",
@@ -612,6 +672,10 @@ FIELDS: dict[str, str] = {
     "ldb": "leading dimension of B in elements",
     "ldc": "leading dimension of C in elements",
     "ldd": "leading dimension of D in elements",
+    "stride_a": "elements from one product's A to the next; shared (0): one A; pointers: an array",
+    "stride_b": "the same of B",
+    "stride_c": "the same of C",
+    "stride_d": "the same of D, which no two products may share",
     "align_a": "alignment in bytes that A's base pointer is promised to have",
     "align_b": "alignment of B's base pointer",
     "align_c": "alignment of C's base pointer",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.expressions import Number
 from deepgemm_codegen.tiles import MatrixOperand
 
 if TYPE_CHECKING:
@@ -27,9 +28,13 @@ TMA_ALIGNMENT = 16
 """Bytes that a descriptor's base address and row stride are multiples of (CUDA driver API)."""
 
 
+NOWHERE = Number(0)
+"""How far the next matrix is where there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A two-dimensional tensor map.
+    """A tensor map of one matrix, or, in a third dimension, of a batch of them.
 
     Attributes:
         name: the kernel's argument.
@@ -37,7 +42,9 @@ class TensorMap:
         dtype: element type.
         inner, outer: extents in elements, contiguous first, over the dynamic dimensions' names.
         stride: elements from row to row.
-        box_inner, box_outer: elements that one copy moves.
+        box_inner, box_outer: elements that one copy moves, of one matrix.
+        batch: matrices.
+        batch_stride: elements from matrix to matrix.
     """
 
     name: str
@@ -48,6 +55,25 @@ class TensorMap:
     stride: Expression
     box_inner: int
     box_outer: int
+    batch: int = 1
+    batch_stride: Expression = NOWHERE
+
+    @property
+    def sizes(self) -> tuple[Expression, ...]:
+        """Elements along each dimension, the contiguous one first."""
+        sizes = (self.inner, self.outer)
+        return sizes if self.batch == 1 else (*sizes, Number(self.batch))
+
+    @property
+    def strides(self) -> tuple[Expression, ...]:
+        """Elements from index to index along each dimension but the first."""
+        return (self.stride,) if self.batch == 1 else (self.stride, self.batch_stride)
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Elements that one copy moves along each dimension."""
+        box = (self.box_inner, self.box_outer)
+        return box if self.batch == 1 else (*box, 1)
 
     @property
     def swizzle_bytes(self) -> int:
@@ -62,9 +88,11 @@ class TmaOperand(MatrixOperand):
     Attributes:
         sharers: blocks of a cluster that read the same tile; each loads its part of the rows for
             all of them (TMA multicast).
+        batch: matrices that the descriptor holds, one a product.
     """
 
     sharers: int
+    batch: int = 1
 
     @property
     def panel_columns(self) -> int:

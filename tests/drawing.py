@@ -59,8 +59,11 @@ def draw(seed: int, number: int, archs: Sequence[str] = tuple(TYPES)) -> str:
         archs: targets to draw from, of `TYPES`.
     """
     chooser = random.Random(f"{seed} {number}")  # a sample, not a secret
+    lying = random.Random(f"{seed} {number} strides")  # apart: the other draws stay what they were
     for _ in range(1000):
         fields = _fields(chooser, archs)
+        if fields["batch"] != 1:
+            fields |= _strides(lying, fields)
         try:
             return str(GemmSpec.from_fields(fields))
         except InputError:  # such as fp32 on tensor cores: not every combination is a spec
@@ -83,8 +86,6 @@ def _fields(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
     arch = chooser.choice(list(archs))
     dtype = chooser.choice(TYPES[arch])
     m, n, k, batch = _sizes(chooser)
-    if dtype.startswith("e") and arch == "sm_90a":
-        batch = 1  # its only family has no batches yet
     fields: dict[str, object] = {
         "m": m,
         "n": n,
@@ -114,6 +115,27 @@ def _lying(chooser: random.Random, fields: dict[str, object]) -> dict[str, objec
         found[f"ld{letter}"] = _leading(chooser, width, odd=odd)
         if chooser.random() < 0.15:
             found[f"align_{letter}"] = chooser.choice([4, 8, 16])
+    return found
+
+
+def _strides(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:
+    """Where the matrices of a batch lie: as a rule behind each other, else in every other way."""
+    letters = "abcd" if "dtype_c" in fields else "abd"
+    # fp8 on sm_90a has one family, which reads neither pointers nor strides off 16 bytes.
+    anywhere = not (str(fields["dtype"]).startswith("e") and fields["arch"] == "sm_90a")
+    found: dict[str, object] = {}
+    for letter in letters:
+        kind = chooser.choice(["dense", "dense", "shared", "gap", "pointers"])
+        if kind == "shared" and letter != "d":
+            found[f"stride_{letter}"] = "shared"
+        elif kind == "pointers" and anywhere:
+            found[f"stride_{letter}"] = "pointers"
+        elif kind == "gap" and anywhere and f"ld{letter}" in fields:
+            rows = {"a": "mk", "b": "kn", "d": "mn"}[letter]
+            layout = dict(zip("abd", f"{fields['layout']}{fields['layout_d']}", strict=True))
+            size = str(fields[rows[layout[letter] == "t"]]).removeprefix("dynamic:")
+            gap = chooser.choice([1, 8, 64, 1000])
+            found[f"stride_{letter}"] = int(size) * int(str(fields[f"ld{letter}"])) + gap
     return found
 
 

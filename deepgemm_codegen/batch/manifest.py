@@ -38,7 +38,7 @@ __all__ = [
 MANIFEST = "manifest.json"
 """Name of the file."""
 
-FORMAT = "1.2"
+FORMAT = "1.3"
 """Version of the format: an addition raises the minor, a removal or change the major."""
 
 _OURS = '"generator": "deepgemm_codegen '
@@ -151,20 +151,25 @@ def record(program: Program, source: str) -> str:
 def _launch(kernel: KernelPlan) -> dict[str, Any]:
     return {
         "grid": str(kernel.blocks),
-        "block": kernel.body.threads,
-        "shared_bytes": kernel.body.shared_bytes,
+        "block": kernel.threads,
+        "shared_bytes": kernel.shared_bytes,
     }
 
 
 def _parameters(program: Program) -> list[dict[str, Any]]:
     return [
-        {"name": p.name, "role": p.role, **({"dtype": p.dtype.name} if p.dtype else {})}
+        {
+            "name": p.symbol,
+            "role": p.role,
+            **({"dtype": p.dtype.name} if p.dtype else {}),
+            **({"array": True} if p.array else {}),
+        }
         for p in program.parameters
     ]
 
 
 def _own_parameters(kernel: KernelPlan) -> list[dict[str, Any]]:
-    return [{"name": p.name, "role": p.role} for p in kernel.kernel_parameters]
+    return [{"name": p.symbol, "role": p.role} for p in kernel.kernel_parameters]
 
 
 def _tensor_maps(plan: KernelPlan) -> list[dict[str, Any]]:
@@ -177,6 +182,11 @@ def _tensor_maps(plan: KernelPlan) -> list[dict[str, Any]]:
             "outer": str(each.outer),
             "stride": str(each.stride),
             "box": [each.box_inner, each.box_outer],
+            **(
+                {"batch": each.batch, "batch_stride": str(each.batch_stride)}
+                if each.batch > 1
+                else {}
+            ),
         }
         for each in plan.tensor_maps
     ]

@@ -120,7 +120,7 @@ def resource_line(plan: KernelPlan, arch: Arch, built: BuiltCubin) -> str:
     from deepgemm_codegen.toolchain import occupancy  # noqa: PLC0415
 
     usage = built.resources[plan.name]
-    threads, dynamic = plan.body.threads, plan.body.shared_bytes
+    threads, dynamic = plan.threads, plan.shared_bytes
     blocks = occupancy(
         usage,
         threads,

@@ -57,6 +57,7 @@ _METAVARS = {
     "arch": "ARCH",
     "gpu": "NAME",
     "label": "TEXT",
+    **{f"stride_{operand}": "STRIDE" for operand in "abcd"},
     **{f"align_{operand}": "BYTES" for operand in "abcd"},
     **{name: "TYPE" for name in FIELDS if name.startswith("dtype")},
 }

@@ -48,10 +48,10 @@ def plan_json(plan: KernelPlan) -> dict[str, Any]:
         "target": plan.target,
         "launch": {
             "grid": str(plan.blocks),
-            "block": plan.body.threads,
-            "shared_bytes": plan.body.shared_bytes,
+            "block": plan.threads,
+            "shared_bytes": plan.shared_bytes,
             "parameters": [
-                {"name": p.name, "role": p.role, "declaration": p.declaration}
+                {"name": p.symbol, "role": p.role, "declaration": p.declaration}
                 for p in plan.kernel_parameters
             ],
             "tensor_maps": _value(plan.tensor_maps),

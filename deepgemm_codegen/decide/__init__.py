@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
 from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
+from deepgemm_codegen.decide.fold import answers_fold, fold, with_asked
 from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.repack import Copies, RepackChoice
@@ -32,7 +33,7 @@ from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.plan import Program
+    from deepgemm_codegen.plan import Decision, Program
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = [
@@ -56,10 +57,17 @@ def decide(spec: GemmSpec, arch: Arch) -> Program:
     """
     check_types(spec, arch)
     if spec.computes_scales:
-        return with_row_scales(decide(values_spec(spec), arch), spec, arch)
+        return with_row_scales(_decided(values_spec(spec), arch), spec, arch)
+    solved = fold(spec)
+    return with_asked(_decided(solved, arch, answers_fold(spec, solved)), spec)
+
+
+def _decided(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Program:
+    """The cheapest program of a spec as it is; ``folded`` says how it came of another."""
     setting = setting_of(spec, arch)
     considered = consider(setting)
     winner = considered.winner
     if winner is None:
         raise refuse(setting, considered)
-    return winner.choice.program(spec, arch, winner.decisions(considered.reason(setting)))
+    decisions = winner.decisions(considered.reason(setting))
+    return winner.choice.program(spec, arch, decisions + folded)

@@ -100,6 +100,8 @@ def program_of(
     vector: int,
     slab_n: int,
     decisions: tuple[Decision, ...],
+    *,
+    abreast: int = 1,
 ) -> Program:
     """The program of a body: one kernel, or, where k is cut, two.
 
@@ -113,6 +115,7 @@ def program_of(
         vector: elements of D that a lane stores at a time.
         slab_n: columns of an epilogue slab.
         decisions: every question with its answer.
+        abreast: tiles that a block computes side by side.
     """
     transposed = spec.layout_d == "t"
     epilogue = spec.epilogue
@@ -146,6 +149,7 @@ def program_of(
         decisions=decisions,
         dependent=spec.launch == "dependent",
         followed=spec.launch == "dependent",
+        abreast=abreast,
     )
     if spec.norm is not None:
         return _with_rows(kernel, arch)
@@ -225,7 +229,7 @@ def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
         dtype=copy.dtype,
         rows=copy.columns if turned else copy.rows,
         columns=copy.rows if turned else copy.columns,
-        batch=spec.batch,
+        batch=spec.matrices(copy.source),
         leading=getattr(spec, f"ld{copy.source}") or None,
         pitch=copy.leading or 0,
         turned=turned,
@@ -273,6 +277,7 @@ def with_copies(
         spec=spec,
         epilogue=(),
         body=Repack(tuple(matrices), row_threads),
+        abreast=1,
         schedule=Grid(raster_group=1),
         decisions=(),
         dependent=spec.launch == "dependent",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.decide.families import Considered, consider
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
+from deepgemm_codegen.decide.fold import answers_fold, fold
 from deepgemm_codegen.decide.misses import Rejection
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.row_scales import row_scales_answer, row_scales_clocks, values_spec
@@ -79,13 +80,20 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
     """
     check_types(spec, arch)
     if spec.computes_scales:
-        return _with_row_scales(explain(values_spec(spec), arch), spec, arch)
+        return _with_row_scales(_explained(values_spec(spec), arch), spec, arch)
+    solved = fold(spec)
+    return replace(_explained(solved, arch, answers_fold(spec, solved)), spec=str(spec))
+
+
+def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Explanation:
+    """The explanation of a spec as it is; ``folded`` says how it came of another."""
     setting = setting_of(spec, arch)
     considered = consider(setting)
     winner = considered.winner
     if winner is None:
         raise refuse(setting, considered)
     family, *others = winner.decisions(considered.reason(setting))
+    others += folded
     return Explanation(
         spec=str(spec),
         target=f"{arch.name}{'a' if arch.wgmma else ''}, {arch.gpu.name}, {arch.gpu.sms} SMs",

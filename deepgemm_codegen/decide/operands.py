@@ -88,8 +88,9 @@ def travel_of(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     dtype: DType = getattr(spec, f"dtype_{source}")
     rows, columns = spec.stored(source)
     leading: int = getattr(spec, f"ld{source}")
-    stride = rows.size * leading if spec.batch > 1 else 0
-    width, reason = widest_vector(dtype, getattr(spec, f"align_{source}"), rows, leading, stride)
+    width, reason = widest_vector(
+        dtype, getattr(spec, f"align_{source}"), rows, leading, spec.distance(source)
+    )
     if source == "b" and spec.pairs is not None and spec.layout[1] == "n":
         half = dtype.bytes if spec.n.dynamic else spec.n.size * dtype.bytes
         if width > gcd(width, half):
@@ -147,13 +148,17 @@ def place_operand(
     )
 
 
-def matrices_like_d(spec: GemmSpec) -> list[tuple[DType, int, int]]:
-    """(type, leading dimension or 0, alignment) of D, C and the matrices of epilogue steps."""
-    found = [(spec.dtype_d, spec.ldd, spec.align_d)]
+def matrices_like_d(spec: GemmSpec) -> list[tuple[DType, int, int, int]]:
+    """(type, leading dimension or 0, alignment, elements from product to product).
+
+    Of D, C and the matrices of epilogue steps.
+    """
+    found = [(spec.dtype_d, spec.ldd, spec.align_d, spec.distance("d"))]
     if spec.dtype_c is not None:
-        found.append((spec.dtype_c, spec.ldc, spec.align_c))
+        found.append((spec.dtype_c, spec.ldc, spec.align_c, spec.distance("c")))
+    rows = spec.stored("d")[0].size if spec.batch > 1 else 0
     found.extend(
-        (operand.dtype, spec.leading_of(operand), operand.align)
+        (operand.dtype, spec.leading_of(operand), operand.align, rows * spec.leading_of(operand))
         for step in spec.epilogue
         for operand in step.operands
         if operand.full
@@ -172,8 +177,7 @@ def output_vector(spec: GemmSpec) -> int:
     if columns.dynamic:
         return 1
     vector = gcd(vector, columns.size)
-    for dtype, leading, align in matrices_like_d(spec):
-        stride = rows.size * leading if spec.batch > 1 else 0
+    for dtype, leading, align, stride in matrices_like_d(spec):
         if rows.dynamic or rows.size > 1:
             vector = gcd(vector, leading or 1)
         if stride:

@@ -25,6 +25,7 @@ class Problem(NamedTuple):
 
     Attributes:
         m, n, k, batch: extents in the plan's roles.
+        a_matrices, b_matrices: how many there are of each operand; 1 where all products share it.
         dynamic_m: whether m is known only at run time.
         dynamic_n: the same of n.
         dynamic_k: the same of k.
@@ -46,6 +47,8 @@ class Problem(NamedTuple):
     n: int
     k: int
     batch: int
+    a_matrices: int
+    b_matrices: int
     dynamic_m: bool
     dynamic_n: bool
     dynamic_k: bool
@@ -89,6 +92,7 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
     a, b = travel_of(spec, "a", arch), travel_of(spec, "b", arch)
     a_k_major, b_k_major = spec.layout[0] == "n", spec.layout[1] == "t"
     m, n = spec.m, spec.b_columns
+    left, right = ("b", "a") if spec.layout_d == "t" else ("a", "b")
     if spec.layout_d == "t":
         m, n, a, b, a_k_major, b_k_major = n, m, b, a, b_k_major, a_k_major
     return Problem(
@@ -96,6 +100,8 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         n=n.size,
         k=spec.k.size,
         batch=spec.batch,
+        a_matrices=spec.matrices(left),
+        b_matrices=spec.matrices(right),
         dynamic_m=m.dynamic,
         dynamic_n=n.dynamic,
         dynamic_k=spec.k.dynamic,
@@ -108,7 +114,7 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         b_k_major=b_k_major,
         vector=output_vector(spec),
         d_bytes=spec.dtype_d.bytes,
-        c_bytes=sum(dtype.bytes for dtype, _, _ in matrices_like_d(spec)[1:]),
+        c_bytes=sum(dtype.bytes for dtype, *_ in matrices_like_d(spec)[1:]),
         halves=spec.halves,
         step_clocks=sum(step.definition.clocks for step in spec.epilogue),
         staged=a.mechanism == "registers" or b.mechanism == "registers",

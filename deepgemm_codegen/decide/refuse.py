@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.decide.abreast import check_abreast
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.families import foreign_override, owners
 from deepgemm_codegen.errors import InputError
@@ -21,6 +22,8 @@ __all__ = ["check_types", "refuse"]
 def check_types(spec: GemmSpec, arch: Arch) -> None:
     """Refuses operand types that the architecture's matrix instructions do not multiply.
 
+    And what the user asks for that no kernel of any family has.
+
     Raises:
         InputError: names the type, what the architecture has, and the ones that serve.
     """
@@ -30,6 +33,7 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
                 f"dtype = {dtype}: {arch.name}{arch.suffix} multiplies no {dtype}, only"
                 f" {', '.join(arch.dtypes)}; give one of them, or arch {_targets_with(dtype)}"
             )
+    check_abreast(spec)
     if spec.launch == "dependent" and arch.number < DEPENDENT_FROM:
         raise InputError(
             f"launch = dependent: {arch.name} has no programmatic dependent launch; give arch"

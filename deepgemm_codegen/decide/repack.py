@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from deepgemm_codegen.batching import DENSE, SHARED
 from deepgemm_codegen.decide.assemble import with_copies
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
 from deepgemm_codegen.decide.operands import widest_vector
@@ -92,8 +93,9 @@ class Copies:
 def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
     """The copies that would help a product, of operands whose rows start off 16 bytes.
 
-    None where the user wants no copy, where one cannot be, or would take more than `MOST_BYTES`
-    that nobody has asked for. A B of two halves stays where it is: no kernel copies pairs.
+    None where the user wants no copy, where one cannot be (matrices of a batch that do not follow
+    each other), or would take more than `MOST_BYTES` that nobody has asked for. A B of two halves
+    stays where it is: no kernel copies pairs.
 
     Args:
         spec: the product.
@@ -104,6 +106,8 @@ def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
     letters = "ab" if spec.pairs is None else "a"
     turned = tuple(letter for letter in letters if along_k and _lies_across(spec, letter))
     found = Copies(tuple(each for each in letters if each in turned or _off(spec, each)), turned)
+    if any(getattr(spec, f"stride_{each}") not in (DENSE, SHARED) for each in found.letters):
+        return Copies()
     if not found or sum(_tiles(spec, letter, found) for letter in found.letters) > MAX_GRID:
         return Copies()
     if max(_pitch(spec, letter, found) for letter in found.letters) > MAX_DIMENSION:
@@ -128,8 +132,7 @@ def _off(spec: GemmSpec, letter: str) -> bool:
     rows, _ = spec.stored(letter)
     leading: int = getattr(spec, f"ld{letter}")
     dtype, align = getattr(spec, f"dtype_{letter}"), getattr(spec, f"align_{letter}")
-    stride = rows.size * leading if spec.batch > 1 else 0
-    return widest_vector(dtype, align, rows, leading, stride)[0] < VECTOR_BYTES
+    return widest_vector(dtype, align, rows, leading, spec.distance(letter))[0] < VECTOR_BYTES
 
 
 def _cause(spec: GemmSpec, letter: str) -> str:
@@ -172,10 +175,11 @@ def _row_vectors(spec: GemmSpec, letter: str) -> int:
 def _tiles(spec: GemmSpec, letter: str, copies: Copies) -> int:
     rows, columns = spec.stored(letter)
     if letter in copies.turned:
-        return spec.batch * -(-rows.size // TURN) * -(-columns.size // TURN)
+        return spec.matrices(letter) * -(-rows.size // TURN) * -(-columns.size // TURN)
     row_threads = _row_threads(spec, copies)
     tile_rows = THREADS // row_threads * PASSES
-    return -(-spec.batch * rows.size // tile_rows) * -(-_row_vectors(spec, letter) // row_threads)
+    all_rows = spec.matrices(letter) * rows.size
+    return -(-all_rows // tile_rows) * -(-_row_vectors(spec, letter) // row_threads)
 
 
 def _copied_bytes(spec: GemmSpec, copies: Copies) -> int:
@@ -184,7 +188,7 @@ def _copied_bytes(spec: GemmSpec, copies: Copies) -> int:
     for letter in copies.letters:
         rows, columns = spec.stored(letter)
         size: int = getattr(spec, f"dtype_{letter}").bytes
-        found += spec.batch * rows.size * columns.size * size
+        found += spec.matrices(letter) * rows.size * columns.size * size
     return found
 
 

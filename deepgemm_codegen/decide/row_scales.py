@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.batching import DENSE
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
@@ -58,6 +59,7 @@ def values_spec(spec: GemmSpec) -> GemmSpec:
         epilogue=spec.epilogue[:-1],
         dtype_d=FP32,
         ldd=leading,
+        stride_d=DENSE,
         align_d=DEFAULT_ALIGNMENT,
     )
 

@@ -45,7 +45,8 @@ def raster(group: int, tiles_n: int) -> Miss | None:
 
 def compulsory_bytes(problem: Problem) -> int:
     """Bytes of A and B: each is read from memory once at least."""
-    return problem.batch * (problem.m + problem.n) * problem.k * problem.element_bytes
+    rows = problem.a_matrices * problem.m + problem.b_matrices * problem.n
+    return rows * problem.k * problem.element_bytes
 
 
 def operand_traffic(
@@ -61,7 +62,7 @@ def operand_traffic(
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     tiles = tiles_m * tiles_n
     together = machine.sms * blocks
-    one = once // problem.batch
+    one = (problem.m + problem.n) * problem.k * problem.element_bytes
     if one <= machine.l2_bytes or tiles <= together:
         return once
     height = min(group, tiles_m)

@@ -100,7 +100,7 @@ def parts_to_try(problem: Problem, machine: Machine, overrides: Overrides) -> tu
     """Numbers of parts that may pay beside 1, or the user's alone."""
     if overrides.split_k is not None:
         return (overrides.split_k,)
-    if problem.halves > 1:
+    if problem.halves > 1 or (overrides.abreast or 1) > 1:  # each part has blocks of its own
         return (1,)
     start = SPLIT_K_FROM if overrides.split_k_from is None else overrides.split_k_from
     most = min(problem.k // LEAST_PART, MAX_SPLIT_K)
@@ -133,6 +133,8 @@ def cut(problem: Problem, parts: int) -> Problem:
         k=-(-problem.k // parts),
         dynamic_k=problem.dynamic_k or parts > 1,
         batch=problem.batch * parts,
+        a_matrices=problem.a_matrices * parts,
+        b_matrices=problem.b_matrices * parts,
         vector=PARTIAL_VECTOR,
         d_bytes=SUM_BYTES,
         c_bytes=0,

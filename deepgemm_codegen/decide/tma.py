@@ -22,6 +22,8 @@ def tma_obstacle(spec: GemmSpec, letter: str) -> str:
     cuTensorMapEncodeTiled).
     """
     dtype = getattr(spec, f"dtype_{letter}")
+    if spec.scattered(letter):
+        return f"each product has a pointer to its {letter.upper()}, a tensor map holds one address"
     leading: int = getattr(spec, f"ld{letter}")
     align: int = getattr(spec, f"align_{letter}")
     if align % TMA_ALIGNMENT:
@@ -30,6 +32,9 @@ def tma_obstacle(spec: GemmSpec, letter: str) -> str:
         return f"ld{letter} is known only at run time"
     if leading * dtype.bytes % TMA_ALIGNMENT:
         return f"ld{letter} = {leading} is {leading * dtype.bytes} bytes, no multiple of 16"
+    apart = spec.distance(letter)
+    if apart * dtype.bytes % TMA_ALIGNMENT:
+        return f"stride_{letter} = {apart} is {apart * dtype.bytes} bytes, no multiple of 16"
     return ""
 
 
@@ -44,8 +49,8 @@ def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
     panels = store_panels(64, tile_n, spec.dtype_d.bytes)[0] > 0
     fits = spec.dtype_d.bytes <= 2 and panels and pairs and not tma_obstacle(spec, "d")
     fits = fits and all(
-        leading > 0 and leading % 2 == 0 and align >= 2 * dtype.bytes
-        for dtype, leading, align in matrices_like_d(spec)
+        leading > 0 and leading % 2 == 0 and apart % 2 == 0 and align >= 2 * dtype.bytes
+        for dtype, leading, align, apart in matrices_like_d(spec)
     )
     stores = any(operand.written for step in spec.epilogue for operand in step.operands)
     return "tma" if fits and not stores else "slab"
@@ -74,4 +79,5 @@ def place_tma_operand(
         rows=rows,
         columns=columns,
         sharers=sharers,
+        batch=spec.matrices(source),
     )

@@ -43,7 +43,7 @@ from deepgemm_codegen.emulator.findings import Actor, Finding, Place
 from deepgemm_codegen.emulator.instructions.approximate import Tolerance
 from deepgemm_codegen.emulator.kernel import Checks, Kernel, Report, Statistics, run
 from deepgemm_codegen.emulator.launch import Launch
-from deepgemm_codegen.emulator.memory import GlobalBuffer, LazyArray, Pointer
+from deepgemm_codegen.emulator.memory import GlobalBuffer, LazyArray, Pointer, PointerTable
 from deepgemm_codegen.emulator.nodes import Module
 from deepgemm_codegen.emulator.parser import parse
 from deepgemm_codegen.emulator.tensormap import TensorMap
@@ -61,6 +61,7 @@ __all__ = [
     "Module",
     "Place",
     "Pointer",
+    "PointerTable",
     "PtxSyntaxError",
     "Report",
     "SharedCost",

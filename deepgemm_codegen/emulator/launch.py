@@ -10,7 +10,7 @@ import numpy as np
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.emulator.faults import LaunchError
-from deepgemm_codegen.emulator.memory import GlobalBuffer, Pointer
+from deepgemm_codegen.emulator.memory import GlobalBuffer, Pointer, PointerTable
 from deepgemm_codegen.emulator.tensormap import TensorMap
 from deepgemm_codegen.errors import InputError
 
@@ -23,7 +23,15 @@ __all__ = ["Dim3", "Launch", "check_launch", "check_shared", "whole_clusters"]
 
 Dim3 = tuple[int, int, int]
 Parameter = (
-    int | float | bytes | np.generic | np.ndarray[Any, Any] | GlobalBuffer | Pointer | TensorMap
+    int
+    | float
+    | bytes
+    | np.generic
+    | np.ndarray[Any, Any]
+    | GlobalBuffer
+    | Pointer
+    | PointerTable
+    | TensorMap
 )
 
 # The largest sizes in x, y, z, threads of a block and blocks of a cluster (CUDA C++ Programming

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
     from deepgemm_codegen.emulator.listeners import Listener, Watcher
 
-__all__ = ["RAW", "GlobalBuffer", "GlobalMemory", "LazyArray", "Pointer"]
+__all__ = ["RAW", "GlobalBuffer", "GlobalMemory", "LazyArray", "Pointer", "PointerTable"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -90,6 +90,14 @@ class Pointer:
 
     buffer: GlobalBuffer
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PointerTable:
+    """A kernel argument that points to an array of pointers, which the kernel may read."""
+
+    name: str
+    pointers: tuple[Pointer, ...]
 
 
 class _Placed:
@@ -172,6 +180,11 @@ class GlobalMemory:
             self._index[key] = index
             self.placed.append(_Placed(pointer.buffer, index))
         return self.placed[index].base + pointer.offset
+
+    def table(self, table: PointerTable) -> int:
+        """Address of an array of pointers, whose buffers are placed too."""
+        addresses = np.array([self.address(each) for each in table.pointers], np.uint64)
+        return self.address(GlobalBuffer(table.name, addresses).at(0))
 
     def load(
         self, address: Array, width: int, ids: Array, *, strong: bool = False, atomic: bool = False

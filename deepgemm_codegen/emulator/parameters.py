@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator.faults import LaunchError
-from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer
+from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer, PointerTable
 from deepgemm_codegen.emulator.tensormap import MAP_BYTES, PlacedMap, TensorMap
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def _bytes(slot: ParameterSlot, value: Any, memory: GlobalMemory) -> bytes:
     Raises:
         LaunchError: a value of another type, or out of the type's range.
     """
+    if isinstance(value, PointerTable):
+        return memory.table(value).to_bytes(8, "little")
     if isinstance(value, GlobalBuffer):
         value = value.at(0)
     if isinstance(value, Pointer):

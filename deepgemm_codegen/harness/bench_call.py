@@ -111,8 +111,7 @@ def call_of(problem: Problem) -> Call:
     turned_a, turned_b = (problem.matrix(name).transposed for name in "ab")
     beta, note = 0.0, ""
     if spec.dtype_c is not None:
-        c = problem.matrix("c")
-        if (c.dtype, c.leading) == (spec.dtype_d, problem.matrix("d").leading):
+        if problem.matrix("c").lies_like(problem.matrix("d")):
             beta = problem.beta
         else:
             note = "cuBLAS computes without C, whose type or stride is not D's"

@@ -16,7 +16,7 @@ from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample
 from deepgemm_codegen.harness.bench_cublas import HEURISTICS
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, Rival
 from deepgemm_codegen.harness.bench_stats import WARM_SECONDS
-from deepgemm_codegen.harness.gpu import launch_arguments
+from deepgemm_codegen.harness.gpu import launch_arguments, pointer_tables
 from deepgemm_codegen.harness.inputs import Normal
 from deepgemm_codegen.harness.launching import launch_kernel
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
@@ -109,18 +109,16 @@ class LoadedKernel:
 
         Sweeps call it for more kernels than the one that was loaded, with the same operands.
         """
-        problem, operands = replace(self._problem, program=entry.program), self._operands
+        problem = replace(self._problem, program=entry.program)
         workspace = self._workspace(problem)
+        addresses = [self._addresses(problem, index) for index in range(self._sets)]
         launches = []
         for kernel in entry.program.kernels:
             body = kernel.body
             function = self._bench.function(entry.cubin, kernel.name, body.shared_bytes)
             blocks = problem.blocks_of(kernel, self._bench.machine.sms)
             arguments = [
-                launch_arguments(
-                    problem, kernel, {**workspace, **{n: s.at(i) for n, s in operands.items()}}
-                )
-                for i in range(self._sets)
+                launch_arguments(problem, kernel, {**workspace, **found}) for found in addresses
             ]
             launches.append((function, kernel, blocks, arguments))
 
@@ -129,6 +127,13 @@ class LoadedKernel:
                 launch_kernel(self._cupy, function, kernel, blocks, arguments[index])
 
         return launch
+
+    def _addresses(self, problem: Problem, index: int) -> dict[str, int]:
+        """Where the operands of a set lie, and arrays of pointers to them."""
+        found = {name: sets.at(index) for name, sets in self._operands.items()}
+        tables = pointer_tables(self._cupy, problem, found)
+        self._workspaces.extend(tables.values())
+        return {**found, **{name: int(table.data.ptr) for name, table in tables.items()}}
 
     def _workspace(self, problem: Problem) -> dict[str, int]:
         """Addresses of the workspace's regions: one workspace, as the launches do not overlap."""

@@ -112,6 +112,8 @@ def blocks_for(
         return None
     if isinstance(kernel.body, Repack):
         return _copying_blocks(problem, kernel.body, tiles)
+    if kernel.abreast > 1:
+        return tuple(sorted({tile // kernel.abreast for tile in tiles}))
     if kernel is problem.plan:
         each, parts = problem.grid // problem.spec.batch, kernel.k.split
         return tuple(
@@ -190,11 +192,15 @@ def team_of(problem: Problem, tile: int) -> int:
 
     Some block runs them, or some cluster; or they share rows, which a second kernel needs whole.
     """
-    kernel = problem.plan
     if problem.by_rows:
         return min(_whole_teams(problem, (tile,)))
-    cluster = kernel.m.cluster * kernel.n.cluster
-    return tile % _apart(problem) // cluster
+    return tile % _apart(problem) // _neighbours(problem)
+
+
+def _neighbours(problem: Problem) -> int:
+    """Tiles in a row that a cluster runs, or a block with several abreast."""
+    kernel = problem.plan
+    return kernel.m.cluster * kernel.n.cluster * kernel.abreast
 
 
 def _apart(problem: Problem) -> int:
@@ -210,9 +216,9 @@ def _whole_teams(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
     """Some tiles with all that run together with one of them, ascending."""
     if problem.by_rows:
         return _whole_rows(problem, tiles)
-    cluster, apart = problem.plan.m.cluster * problem.plan.n.cluster, _apart(problem)
-    firsts = {team_of(problem, tile) * cluster for tile in tiles}
-    ranks = (rank for first in firsts for rank in range(first, first + cluster))
+    together, apart = _neighbours(problem), _apart(problem)
+    firsts = {team_of(problem, tile) * together for tile in tiles}
+    ranks = (rank for first in firsts for rank in range(first, first + together))
     return tuple(sorted(t for rank in ranks for t in range(rank, problem.grid, apart)))
 
 
@@ -231,10 +237,11 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
             }
             rows, columns = spans[matrix.rows.name], spans[matrix.columns.name]
             tile_rows, tile_columns = body.tile_of(matrix)
+            product = region.batch if matrix.batch > 1 else 0
             if matrix.turned:
-                tiles_above, above = region.batch * (along // matrix.batch), 0
+                tiles_above, above = product * (along // matrix.batch), 0
             else:
-                tiles_above, above = 0, region.batch * height
+                tiles_above, above = 0, product * height
             found.update(
                 first + (tiles_above + row) * across + column
                 for row in _covering(above + rows[0], above + rows[1], tile_rows)

@@ -171,7 +171,7 @@ class _Sizes:
     padding: int = 0
 
     def bind(self, program: Program, alpha: float, beta: float, kind: str = "integers") -> Problem:
-        alpha, beta = _legal(program.spec, alpha, beta)
+        alpha, beta = _legal(program.solved, alpha, beta)
         return bind(
             program,
             m=self.m,
@@ -180,7 +180,7 @@ class _Sizes:
             alpha=alpha,
             beta=beta,
             padding=self.padding,
-            scalars=_scalars(program.spec, kind, self.k, alpha),
+            scalars=_scalars(program.solved, kind, self.k, alpha),
         )
 
 
@@ -204,7 +204,7 @@ def _scalars(spec: GemmSpec, kind: str, k: int | None, alpha: float) -> dict[str
 def cases_of(plan: Program | KernelPlan, seed: int) -> tuple[Case, ...]:
     """Every launch that judges a program, or a kernel that is one, the most telling first."""
     program = as_program(plan)
-    spec = program.spec
+    spec = program.solved
     found = _full_size(program, seed)
     if spec.m.dynamic or spec.n.dynamic or spec.k.dynamic:
         found += _other_sizes(program, seed)
@@ -212,7 +212,7 @@ def cases_of(plan: Program | KernelPlan, seed: int) -> tuple[Case, ...]:
 
 
 def _full_size(program: Program, seed: int) -> list[Case]:
-    spec, plan = program.spec, program.product
+    spec, plan = program.solved, program.product
     has_c = spec.dtype_c is not None
     sizes = _Sizes()
 
@@ -232,7 +232,7 @@ def _full_size(program: Program, seed: int) -> list[Case]:
         return found + _row_cases(program, plain, integers, seed)
     if has_c:
         both = sizes.bind(program, -2.0, 0.5)
-        same = spec.dtype_c == spec.dtype_d and both.matrix("c").leading == both.matrix("d").leading
+        same = both.matrix("c").lies_like(both.matrix("d"))
         found.append(Case("exact", both, integers, exact=True, share=0.25, in_place=same))
     # alpha 0 reads neither A nor B, beta 0 not C: null pointers where they are not read.
     nothing = _with(integers, a=Constant(NAN), b=Constant(NAN))
@@ -285,7 +285,7 @@ def _row_cases(program: Program, plain: Problem, integers: Inputs, seed: int) ->
 
 def _other_sizes(program: Program, seed: int) -> list[Case]:
     """Launches below the planned size; a fixed dimension stays what it is."""
-    plan, spec = program.product, program.spec
+    plan, spec = program.product, program.solved
     tile_m, tile_n = plan.m.tile, plan.n.tile
     if plan.transposed:
         tile_m, tile_n = tile_n, tile_m

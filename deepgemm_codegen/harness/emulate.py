@@ -139,8 +139,8 @@ class EmulatorDevice:
         grid = emulated_grid(problem, kernel)
         launch = Launch(
             grid=(grid, 1, 1),
-            block=(kernel.body.threads, 1, 1),
-            shared_bytes=kernel.body.shared_bytes,
+            block=(kernel.threads, 1, 1),
+            shared_bytes=kernel.shared_bytes,
             params=[memory.argument(kernel, parameter) for parameter in kernel.kernel_parameters],
             dependent=kernel.dependent,
         )

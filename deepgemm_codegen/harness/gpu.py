@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.plan import KernelPlan, Program
 
-__all__ = ["GpuDevice", "find_gpu", "launch_arguments", "region_matrices"]
+__all__ = ["GpuDevice", "find_gpu", "launch_arguments", "pointer_tables", "region_matrices"]
 
 GUARD_BYTES = 1 << 20
 """Poison on either side of a buffer."""
@@ -139,15 +139,15 @@ class GpuDevice:
             raise KernelLackError(f"{program.name}: {mismatch}")
         limit = device.attributes["MaxSharedMemoryPerBlockOptin"]
         for kernel in program.kernels:
-            if kernel.body.shared_bytes > limit:
+            if kernel.shared_bytes > limit:
                 raise KernelLackError(
-                    f"{kernel.name} needs {kernel.body.shared_bytes} bytes of shared memory a"
+                    f"{kernel.name} needs {kernel.shared_bytes} bytes of shared memory a"
                     f" block; this {self._arch} has {limit}"
                 )
         module = cupy.cuda.function.Module()
         module.load(cubin)
         self._functions = {
-            kernel.name: _function(cupy, module, kernel.name, kernel.body.shared_bytes)
+            kernel.name: _function(cupy, module, kernel.name, kernel.shared_bytes)
             for kernel in program.kernels
         }
         properties = cupy.cuda.runtime.getDeviceProperties(device.id)
@@ -211,6 +211,8 @@ class GpuDevice:
         buffers |= {m.name: _Buffer(self._cupy, m) for m in region_matrices(problem)}
         if problem.grid:
             addresses = {name: buffer.pointer for name, buffer in buffers.items()}
+            tables = pointer_tables(self._cupy, problem, addresses)
+            addresses |= {name: int(table.data.ptr) for name, table in tables.items()}
             for kernel in kernels:
                 self._start(problem, kernel, launch_arguments(problem, kernel, addresses))
         damage = tuple(text for text in (b.damage() for b in buffers.values()) if text)
@@ -255,6 +257,26 @@ def region_matrices(problem: Problem) -> tuple[Matrix, ...]:
     )
 
 
+def pointer_tables(cupy: Any, problem: Problem, addresses: Mapping[str, int]) -> dict[str, Any]:
+    """Arrays of pointers on the device, one a product, by the argument's name in C.
+
+    They have to live as long as kernels may read them.
+
+    Args:
+        cupy: the module.
+        problem: the program with its sizes.
+        addresses: device address of the first matrix, by name; others have no array.
+    """
+    found = {}
+    for parameter in problem.program.parameters:
+        if parameter.array and parameter.name in addresses:
+            matrix = problem.matrix(parameter.name)
+            first, size = addresses[parameter.name], matrix.dtype.bytes
+            table = np.array([first + start * size for start in matrix.starts], np.uint64)
+            found[parameter.symbol] = cupy.asarray(table)
+    return found
+
+
 def launch_arguments(
     problem: Problem, kernel: KernelPlan, addresses: Mapping[str, int]
 ) -> tuple[Any, ...]:
@@ -263,8 +285,8 @@ def launch_arguments(
     Args:
         problem: the program with its sizes.
         kernel: one of its kernels.
-        addresses: device address of each matrix and region by name; one that is missing becomes
-            null.
+        addresses: device address of each matrix, region and array of pointers by name; one that
+            is missing becomes null.
     """
     kinds = {"alpha": "f4", "beta": "f4", "scalar": "f4", "dim": "i4", "stride": "i8"}
     maps = {description.name: description for description in kernel.tensor_maps}
@@ -272,7 +294,7 @@ def launch_arguments(
     found: list[Any] = []
     for parameter in kernel.kernel_parameters:
         if parameter.pointer:
-            found.append(np.uint64(addresses.get(parameter.name, 0)))
+            found.append(np.uint64(addresses.get(parameter.symbol, 0)))
         elif parameter.role == "map":
             description = maps[parameter.name]
             pointer = addresses[description.pointer]

@@ -44,7 +44,7 @@ def _bits_at(matrix: Matrix, inputs: Inputs, flat: Any, xp: Any) -> Any:
     """Bits at flat indices of a matrix's buffer; padding is poison."""
     batch, row, column, inside = matrix.logical(flat)
     bits = encode(inputs.at(matrix.name, batch, row, column, xp), matrix.dtype, xp)
-    if matrix.leading == matrix.stored_columns:
+    if matrix.gapless:
         return bits
     nan = xp.asarray(poison(matrix.dtype), dtype=bits.dtype)
     return xp.where(inside, bits, nan)
@@ -65,9 +65,9 @@ def fill_regions(
 ) -> None:
     """Writes some regions of a matrix into its buffer and leaves the rest as it is."""
     for region in regions:
-        index = region.indices(xp)
-        bits = encode(inputs.at(matrix.name, *index, xp), matrix.dtype, xp)
-        target[matrix.flat(*index)] = bits
+        batch, rows, columns = region.indices(xp)
+        found = inputs.at(matrix.name, matrix.owner(batch), rows, columns, xp)
+        target[matrix.flat(batch, rows, columns)] = encode(found, matrix.dtype, xp)
 
 
 class Paged:
@@ -180,12 +180,25 @@ def _stray_margin(
 
 
 def _stray_padding(matrix: Matrix, flat_bits: Any, xp: Any, background: int) -> list[int]:
-    if matrix.leading == matrix.stored_columns:
+    if matrix.gapless:
         return []
     before = xp.asarray(background, dtype=flat_bits.dtype)
+    if matrix.apart is not None:
+        return _stray_between(matrix, flat_bits, xp, before)
     rows = matrix.batch * matrix.stored_rows - 1  # the last row has no padding in the buffer
     body = flat_bits[: rows * matrix.leading].reshape(rows, matrix.leading)
     changed = body[:, matrix.stored_columns :] != before
     row, column = xp.nonzero(changed)
     first = (row * matrix.leading + matrix.stored_columns + column)[:5]
     return [int(i) for i in first]
+
+
+def _stray_between(matrix: Matrix, flat_bits: Any, xp: Any, before: Any) -> list[int]:
+    """The same where matrices lie apart, or side by side."""
+    found: list[int] = []
+    for start in range(0, matrix.elements, _CHUNK):
+        flat = xp.arange(start, min(start + _CHUNK, matrix.elements), dtype=xp.int64)
+        *_, inside = matrix.logical(flat)
+        changed = flat[~inside & (flat_bits[start : start + flat.size] != before)]
+        found.extend(int(i) for i in changed[:5])
+    return found[:5]

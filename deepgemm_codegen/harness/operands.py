@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator import GlobalBuffer, TensorMap
+from deepgemm_codegen.emulator import GlobalBuffer, PointerTable, TensorMap
 from deepgemm_codegen.harness.memory import HUGE, Paged, fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.workspace import ALIGNMENT
@@ -71,6 +71,12 @@ class LaunchMemory:
                 self._buffers[name] = self._operand(name)
             else:
                 return 0
+        if parameter.array:
+            matrix, buffer = self._problem.matrix(name), self._buffers[name]
+            size = matrix.dtype.bytes
+            return PointerTable(
+                parameter.symbol, tuple(buffer.at(start * size) for start in matrix.starts)
+            )
         return self._buffers[name]
 
     def _region(self, name: str) -> GlobalBuffer:
@@ -107,12 +113,9 @@ class LaunchMemory:
             buffer=self._buffers[pointer],
             element_bytes=size,
             # A dimension of zero is no map; such a kernel copies nothing, so one serves.
-            sizes=(
-                max(described.inner.evaluate(sizes), 1),
-                max(described.outer.evaluate(sizes), 1),
-            ),
-            strides_bytes=(described.stride.evaluate(sizes) * size,),
-            box=(described.box_inner, described.box_outer),
+            sizes=tuple(max(each.evaluate(sizes), 1) for each in described.sizes),
+            strides_bytes=tuple(each.evaluate(sizes) * size or 16 for each in described.strides),
+            box=described.box,
             swizzle_bytes=described.swizzle_bytes,
         )
 

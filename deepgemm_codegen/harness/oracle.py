@@ -154,8 +154,9 @@ class Oracle:
 
     def operand(self, name: str, batch: Any, row: Any, column: Any) -> Any:
         """float64 values of an operand at broadcasting indices, rounded to its type."""
-        dtype = self.problem.matrix(name).dtype
-        values = self.inputs.at(name, batch, row, column, self.xp)
+        matrix = self.problem.matrix(name)
+        dtype = matrix.dtype
+        values = self.inputs.at(name, matrix.owner(batch), row, column, self.xp)
         return decode(encode(values, dtype, self.xp), dtype, self.xp) * self.factors.get(name, 1.0)
 
     def slices(self, region: Region) -> tuple[Any, Any]:

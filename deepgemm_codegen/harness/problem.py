@@ -61,11 +61,14 @@ class Matrix:
     Attributes:
         name: the kernel's parameter, such as ``a`` or ``bias0``.
         dtype: element type.
-        batch: matrices that follow each other.
+        batch: matrices; one where all products share it.
         rows, columns: logical size.
         leading: elements from one stored row to the next.
         align: alignment of the base pointer in bytes, promised to the kernel.
         transposed: whether the matrix is stored transposed.
+        apart: elements from one matrix of the batch to the next; None where they follow without
+            a gap, 0 where there is one for all products. Less than a matrix is long where they lie
+            side by side in the rows of a larger one.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Matrix:
     leading: int
     align: int
     transposed: bool = False
+    apart: int | None = None
 
     @property
     def stored_rows(self) -> int:
@@ -88,9 +92,25 @@ class Matrix:
         return self.rows if self.transposed else self.columns
 
     @property
+    def starts(self) -> range:
+        """Where each matrix begins, elements from the base."""
+        return range(0, self.batch * self.stride, self.stride) if self.stride else range(1)
+
+    @property
     def stride(self) -> int:
-        """Elements from one matrix of the batch to the next: they follow without a gap."""
-        return self.stored_rows * self.leading
+        """Elements from one matrix of the batch to the next."""
+        return self.stored_rows * self.leading if self.apart is None else self.apart
+
+    @property
+    def gapless(self) -> bool:
+        """Whether every element of the buffer is one of a matrix."""
+        dense = self.batch == 1 or self.stride == self.stored_rows * self.leading
+        return dense and self.leading == self.stored_columns
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether a row of the buffer holds a row of every matrix."""
+        return self.batch > 1 and self.stored_rows > 1 and self.stride < self.leading
 
     @property
     def elements(self) -> int:
@@ -109,11 +129,26 @@ class Matrix:
             row, column = column, row
         return batch * self.stride + row * self.leading + column
 
+    def lies_like(self, other: Matrix) -> bool:
+        """Whether every element lies where the other's does, in as many bytes."""
+        mine = (self.dtype, self.batch, self.leading, self.stride)
+        return mine == (other.dtype, other.batch, other.leading, other.stride)
+
+    def owner(self, batch: Any) -> Any:
+        """The number of the matrix that a product reads."""
+        return batch * 0 if self.batch == 1 else batch
+
     def logical(self, flat: Any) -> tuple[Any, Any, Any, Any]:
         """(batch, row, column, whether it is an element and not padding) of flat indices."""
-        batch, within = flat // max(self.stride, 1), flat % max(self.stride, 1)
-        row, column = within // self.leading, within % self.leading
-        inside = column < self.stored_columns
+        if self.side_by_side:
+            row, within = flat // self.leading, flat % self.leading
+            batch, column = within // self.stride, within % self.stride
+        else:
+            batch, within = flat // max(self.stride, 1), flat % max(self.stride, 1)
+            if self.batch == 1:
+                batch, within = flat * 0, flat
+            row, column = within // self.leading, within % self.leading
+        inside = (column < self.stored_columns) & (row < self.stored_rows) & (batch < self.batch)
         return (batch, column, row, inside) if self.transposed else (batch, row, column, inside)
 
 
@@ -146,8 +181,8 @@ class Problem:
 
     @property
     def spec(self) -> GemmSpec:
-        """What was asked for."""
-        return self.program.spec
+        """What its kernels compute, see `Program.solved`."""
+        return self.program.solved
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -157,6 +192,8 @@ class Problem:
     @property
     def grid(self) -> int:
         """Tiles of D, in whole clusters; zero launches nothing."""
+        if self.plan.abreast > 1:
+            return self.plan.tiles.evaluate(self.sizes)
         return self.blocks_of(self.plan) // self.plan.k.split
 
     def blocks_of(self, kernel: KernelPlan, sms: int = MAX_DIMENSION) -> int:
@@ -254,6 +291,15 @@ def _bound(name: str, dim: Dim, given: int | None) -> int:
     return given
 
 
+def _scattered_apart(stored_rows: int, leading: int, align: int, element_bytes: int) -> int:
+    """How far apart the harness puts matrices that each have a pointer.
+
+    Their addresses are no more aligned than promised, and there is a gap between them.
+    """
+    step = max(align // element_bytes, 1)
+    return (stored_rows * leading // step + 1 | 1) * step
+
+
 def bind(
     plan: Program | KernelPlan,
     *,
@@ -277,7 +323,7 @@ def bind(
     import numpy as np  # noqa: PLC0415  plans are printed without numpy
 
     program = as_program(plan)
-    spec = program.spec
+    spec = program.solved
     sizes = {
         "m": _bound("m", spec.m, m),
         "n": _bound("n", spec.n, n),
@@ -314,18 +360,25 @@ def bind(
         if operand is None:
             leading: int = getattr(spec, f"ld{parameter.role}")
             align: int = getattr(spec, f"align_{parameter.role}")
+            stride = getattr(spec, f"stride_{parameter.role}")
+            apart = stride if isinstance(stride, int) else None
+            if parameter.array:
+                stored_rows = lengths[columns if letter == "t" else rows]
+                pitch = leading or max(length, 1) + padding
+                apart = _scattered_apart(stored_rows, pitch, align, parameter.dtype.bytes)
         else:
-            leading, align = spec.leading_of(operand), operand.align
+            leading, align, apart = spec.leading_of(operand), operand.align, None
         found.append(
             Matrix(
                 name=parameter.name,
                 dtype=parameter.dtype,
-                batch=spec.batch,
+                batch=1 if operand is None and spec.shared(parameter.role) else spec.batch,
                 rows=lengths[rows],
                 columns=lengths[columns],
                 transposed=letter == "t",
                 leading=leading or max(length, 1) + padding,
                 align=align,
+                apart=apart,
             )
         )
     if spec.dtype_c is None:

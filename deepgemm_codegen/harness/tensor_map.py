@@ -45,16 +45,16 @@ def encode_tensor_map(description: TensorMap, pointer: int, sizes: Mapping[str, 
         ) from error
     size = description.dtype.bytes
     # A dimension of zero is no map; such a kernel copies nothing, so one serves.
-    extents = [max(e.evaluate(sizes), 1) for e in (description.inner, description.outer)]
+    extents = [max(extent.evaluate(sizes), 1) for extent in description.sizes]
     types = driver.CUtensorMapDataType
     status, encoded = driver.cuTensorMapEncodeTiled(
         getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES.get(description.dtype.name, 'UINT8')}"),
-        2,
+        len(extents),
         pointer,
         [driver.cuuint64_t(extent) for extent in extents],
-        [driver.cuuint64_t(description.stride.evaluate(sizes) * size)],
-        [driver.cuuint32_t(box) for box in (description.box_inner, description.box_outer)],
-        [driver.cuuint32_t(1), driver.cuuint32_t(1)],
+        [driver.cuuint64_t(stride.evaluate(sizes) * size or 16) for stride in description.strides],
+        [driver.cuuint32_t(box) for box in description.box],
+        [driver.cuuint32_t(1) for _ in extents],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{description.swizzle_bytes}B"),
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from deepgemm_codegen.batching import MAX_STRIDE, STRIDE_WORDS
 from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
@@ -29,9 +30,9 @@ __all__ = [
     "written",
 ]
 
-Kind = Literal["dim", "number", "dtype", "choice", "epilogue", "text"]
-"""How a value is written: a size or ``dynamic``, a whole number, a type's name, one of a few
-words, epilogue steps, or free text."""
+Kind = Literal["dim", "number", "stride", "dtype", "choice", "epilogue", "text"]
+"""How a value is written: a size or ``dynamic``, a whole number, one or a word for it, a type's
+name, one of a few words, epilogue steps, or free text."""
 
 NAME = "name"
 """The YAML key of the spec's ``label``."""
@@ -56,6 +57,9 @@ HELP: dict[str, str] = {
 """Help text of every field under its YAML key, the name first."""
 
 
+_KIND_OF_STEM: dict[str, Kind] = {"stride": "stride", "dtype": "dtype", "epilogue": "epilogue"}
+
+
 def kind_of(name: str) -> Kind:
     """How the field's value is written; a field this module has not met is text."""
     if name in ("m", "n", "k"):
@@ -66,13 +70,13 @@ def kind_of(name: str) -> Kind:
         return "number"
     if name.startswith(("align_", "ld")):
         return "number"
-    if name.startswith("dtype"):
-        return "dtype"
-    return "epilogue" if name == "epilogue" else "text"
+    return _KIND_OF_STEM.get(name.partition("_")[0], "text")
 
 
 def bounds(name: str) -> tuple[int, int]:
-    """Smallest and largest number of a ``dim`` or ``number`` field."""
+    """Smallest and largest number of a ``dim``, ``number`` or ``stride`` field."""
+    if kind_of(name) == "stride":
+        return 0, MAX_STRIDE
     return (0 if name in ("k", "sms") else 1), MAX_DIMENSION
 
 
@@ -89,6 +93,8 @@ def written(name: str) -> str:
         return "text"
     low, high = bounds(name)
     number = f"a whole number from {low} to {high}"
+    if kind == "stride":
+        return f"{number}, {', '.join(STRIDE_WORDS[:-1])} or {STRIDE_WORDS[-1]}"
     return f"{number}, dynamic, or dynamic:MAX" if kind == "dim" else number
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deepgemm_codegen.batching import STRIDE_WORDS
 from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import AXIS_WORDS, STEPS
@@ -148,13 +149,15 @@ def _field(name: str) -> dict[str, Any]:
 
 def _value(name: str) -> dict[str, Any]:
     kind = kind_of(name)
-    if kind in ("dim", "number"):
+    if kind in ("dim", "number", "stride"):
         low, high = bounds(name)
         number = {"type": "integer", "minimum": low, "maximum": high}
-        if kind == "number":
-            return {"anyOf": [number, {"type": "string", "pattern": _DIGITS}]}
-        dynamic = {"type": "string", "pattern": f"^dynamic(:[1-9][0-9]*)?$|{_DIGITS}"}
-        return {"anyOf": [number, dynamic]}
+        patterns = {
+            "dim": "^dynamic(:[1-9][0-9]*)?$|",
+            "number": "",
+            "stride": f"^({'|'.join(STRIDE_WORDS)})$|",
+        }
+        return {"anyOf": [number, {"type": "string", "pattern": f"{patterns[kind]}{_DIGITS}"}]}
     if kind == "dtype":
         words = [alias for dtype in DTYPES.values() for alias in (dtype.name, *dtype.aliases)]
         return {"enum": [*words, "none"] if name == "dtype_c" else words}

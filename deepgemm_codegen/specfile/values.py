@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.batching import STRIDE_WORDS
+from deepgemm_codegen.batching import parse as parse_stride
 from deepgemm_codegen.dtypes import FP16, parse_dtype
 from deepgemm_codegen.epilogue import STEPS, parse_epilogue, read_option, step_kind
 from deepgemm_codegen.errors import InputError, nearest
@@ -211,6 +213,15 @@ def _number(name: str, node: Node) -> str:
     return _digits(name, _word(name, node, wanted), node.mark, wanted)
 
 
+def _stride(name: str, node: Node) -> str:
+    wanted = f"give elements, {', '.join(STRIDE_WORDS)}"
+    text = _word(name, node, wanted)
+    if text[:1].isalpha():
+        parse_stride(text, name)
+        return text
+    return _digits(name, text, node.mark, wanted)
+
+
 def _dtype(name: str, node: Node) -> str:
     none = ", or none" if name == "dtype_c" else ""
     text = _word(name, node, f"give a type such as fp16{none}")
@@ -335,6 +346,7 @@ _WANTED = {
 _READERS: dict[str, Callable[[str, Node], str]] = {
     "dim": _dim,
     "number": _number,
+    "stride": _stride,
     "dtype": _dtype,
     "choice": lambda name, node: _word(name, node, "give one of its words"),
     "epilogue": _epilogue,

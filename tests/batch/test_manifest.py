@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.batch import generate
-from deepgemm_codegen.batch.manifest import MANIFEST
+from deepgemm_codegen.batch.manifest import MANIFEST, record
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
+from tests.harness.support import program_of
 
 from .conftest import entry, files, some
 
@@ -30,7 +31,7 @@ def test_manifest_ties_spec_source_and_launch(tmp_path: Path) -> None:
     generate([entry(7, label="z"), dynamic], "out")
     text = (tmp_path / "out" / MANIFEST).read_text(encoding="utf-8")
     manifest = json.loads(text)
-    assert (manifest["format"], manifest["generator"]) == ("1.2", "deepgemm_codegen 0.1.0")
+    assert (manifest["format"], manifest["generator"]) == ("1.3", "deepgemm_codegen 0.1.0")
     assert [kernel["name"][:2] for kernel in manifest["kernels"]] == ["d_", "z_"]
     for kernel in manifest["kernels"]:
         source = (tmp_path / "out" / kernel["file"]).read_bytes()
@@ -55,6 +56,13 @@ def test_somebody_elses_manifest_is_not_overwritten(tmp_path: Path, fake: Fake) 
     ):
         generate(some(1), "out")
     assert len(files(tmp_path / "out")) == 1
+
+
+def test_an_array_of_pointers_is_told() -> None:
+    program = program_of("m=8 n=8 k=8 batch=3 stride_a=pointers")
+    found = json.loads(record(program, ""))["parameters"]
+    assert found[0] == {"name": "a_of", "role": "a", "dtype": "fp16", "array": True}
+    assert found[1] == {"name": "b", "role": "b", "dtype": "fp16"}
 
 
 @pytest.mark.parametrize("damage", ["<<<<<<< ours\n{}", "{}[:50]", "", "{}{}"])

@@ -6,7 +6,7 @@ offset cut to 32 bits leaves its buffer.
 
 from __future__ import annotations
 
-from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.inputs import Constant, SmallIntegers
 from deepgemm_codegen.harness.problem import bind
 from tests.cases import planted as faults
@@ -15,6 +15,8 @@ from tests.harness.support import assert_right, launch, plan_of
 
 NARROW_A = faults.text(r"a \+ row \* LDA", "a + static_cast<int>(row * LDA)")
 TINY = MmaSyncChoice(16, 16, 32, 1, 1, 2, 1, 8)
+FOUR = MmaSyncChoice(16, 16, 32, 1, 1, 2, 1, 8, abreast=4)
+STAYING = WgmmaChoice(64, 64, 2, 2, 3, 1, 1, 2)
 
 
 @planted(NARROW_A, full=True)
@@ -56,6 +58,39 @@ def test_o09_batches_round_two_to_the_sixteen() -> None:
     """Fault seen: the block's index in 16 bits."""
     for batch in (65535, 65536, 65537):
         assert_right(f"m=16 n=16 k=8 batch={batch}", TINY, effort=0.3)
+
+
+@planted(faults.text(r"const int batch = ", "const int batch = 65535 & "))
+def test_o09_in_the_other_families() -> None:
+    """Fault seen: the product's number in 16 bits."""
+    for text in ("m=4 n=8 k=16 family=bandwidth abreast=1", "m=32 n=32 k=8 family=simt"):
+        assert_right(f"{text} batch=65537", None, effort=0.1)
+
+
+@planted(faults.text(r"const int batch = ", "const int batch = 65535 & "))
+def test_o09_where_k_is_cut() -> None:
+    """Fault seen: the product's number in 16 bits, where parts of k are added."""
+    assert_right("m=16 n=16 k=256 batch=65537 split_k=2 tile_m=16 tile_n=16", None, effort=0.1)
+
+
+@planted(faults.text(r"batch = tile / own_tiles;", "batch = tile / own_tiles & 65535;"))
+def test_o09_on_blocks_that_stay() -> None:
+    """Fault seen: the product's number in 16 bits, where persistent blocks walk all products."""
+    for batch in (65536, 65537):
+        assert_right(f"m=8 n=8 k=8 batch={batch} layout=nt arch=sm_90a", STAYING, effort=0.1)
+
+
+@planted(faults.text(r"own_block = blockIdx\.x", "own_block = (blockIdx.x & 16383)"))
+def test_o09_on_blocks_of_four_tiles() -> None:
+    """Fault seen: the block's index in 14 bits, which 65,536 tiles would fill."""
+    for batch in (65536, 65537):
+        assert_right(f"m=16 n=16 k=8 batch={batch}", FOUR, effort=0.3)
+
+
+@planted(faults.text(r"if \(idle\) return;", ""))
+def test_o11_a_slot_without_a_tile_stores_nothing() -> None:
+    """Fault seen: a block's spare slot adds beta * C to a tile that another has finished."""
+    assert_right("m=8 n=8 k=8 batch=65537 dtype_c=fp16", FOUR, effort=0.3)
 
 
 @planted(faults.text(r"row >= M \|\| column >= N", "column >= N"))

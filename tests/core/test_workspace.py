@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from deepgemm_codegen.dtypes import BF16, FP16, FP32, DType
 from deepgemm_codegen.expressions import (
     Expression,
+    Minimum,
     Number,
     Variable,
     ceildiv,
@@ -35,6 +36,7 @@ def expressions() -> st.SearchStrategy[Expression]:
             st.tuples(inner, inner).map(lambda pair: times(*pair)),
             st.tuples(inner, st.integers(1, 300)).map(lambda pair: ceildiv(*pair)),
             st.tuples(inner, st.integers(1, 300)).map(lambda pair: rounded_up(*pair)),
+            st.tuples(inner, inner).map(lambda pair: Minimum(*pair)),
         ),
         max_leaves=8,
     )
@@ -42,9 +44,14 @@ def expressions() -> st.SearchStrategy[Expression]:
 
 def evaluated(text: str) -> int:
     """What a printed expression computes, by an evaluator of our own."""
-    python = re.sub(r"i64\{ (\w) \}", r"\1", text)
-    names = {"ceildiv": lambda value, divisor: -(-value // divisor), **VALUES}
+    python = re.sub(r"i64\{ (\w+) \}", r"\1", text)
+    names = {"ceildiv": lambda value, divisor: -(-value // divisor), "min": min, **VALUES}
     return int(eval(python, {"__builtins__": {}}, names))
+
+
+def test_both_sides_of_a_minimum_are_64_bits_wide() -> None:
+    """nvcc refuses a min of an int and an i64."""
+    assert in_c(Minimum(Number(18), Variable("sms"))) == "min(i64{ 18 }, i64{ sms })"
 
 
 @given(expressions())

@@ -33,7 +33,7 @@ def assert_fits(spec: GemmSpec) -> None:
     for plan in program.kernels:
         used = built.resources[plan.name]
         blocks = plan.body.min_blocks if isinstance(plan.body, MmaSync) else 1
-        cap = register_cap(plan.body.threads, blocks, machine_of(arch, spec.dtype_a.name))
+        cap = register_cap(plan.threads, blocks, machine_of(arch, spec.dtype_a.name))
         assert used.registers <= cap, spec
         assert (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) == (0, 0, 0), spec
         assert used.shared_bytes == 0, spec  # static: what the refusals say

@@ -471,7 +471,7 @@ gemm_fp16_nt_1001x124x256_sm_80_55487899_scales(
     const int batch = blockIdx.x / (TILES_M * TILES_N);
     const int tile = blockIdx.x % (TILES_M * TILES_N);
     d += batch * (M * LDD);
-    scale2 += batch * (M);
+    scale2 += batch * (i64{ M });
     values += batch * (M * LDV);
 
     // -- which tile: groups of RASTER_GROUP tile rows, walked column by column --

@@ -101,3 +101,44 @@ def test_the_launcher(
     assert (d.get() == np.maximum(exact, 0).astype(np.float16)).all()
     assert call(0) == INVALID_VALUE, "a null A is refused"
     assert call(a.data.ptr + 2) == INVALID_VALUE, "a misaligned A is refused"
+
+
+BATCHES: dict[str, tuple[str, MmaSyncChoice | WgmmaChoice]] = {
+    "wgmma": ("", WgmmaChoice(64, 64, 2, 2, 4, 1, 1, 8)),
+    "wgmma, one B": ("stride_b=shared", WgmmaChoice(128, 64, 2, 1, 4, 2, 1, 8)),
+    "abreast": ("", MmaSyncChoice(64, 64, 32, 2, 2, 2, 1, 8, abreast=3)),
+    "pointers": (
+        "stride_a=pointers stride_d=pointers",
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 1, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_the_launcher_of_a_batch(name: str, arch: str, tmp_path: Path) -> None:
+    """Five products: maps of three dimensions, one B, tiles abreast, arrays of pointers."""
+    fields, choice = BATCHES[name]
+    if isinstance(choice, WgmmaChoice) and arch != "sm_90":
+        pytest.skip("wgmma needs a Hopper GPU")
+    cupy = find_gpu()
+    suffix = "a" if isinstance(choice, WgmmaChoice) else ""
+    batch, m, n, k = 5, 150, 72, 104
+    plan = plan_of(f"m={m} n={n} k={k} batch={batch} {fields} arch={arch}{suffix}", choice)
+    rng = np.random.default_rng(6)
+
+    def whole(*shape: int) -> Any:
+        return cupy.asarray(rng.integers(-3, 4, shape).astype(np.float16))
+
+    a, b = whole(batch, m, k), whole(1 if "one B" in name else batch, k, n)
+    d = cupy.full((batch, m, n), np.nan, dtype=np.float16)
+    tables = [cupy.asarray([each.data.ptr for each in x], dtype=np.uint64) for x in (a, d)]
+    first, last = tables if name == "pointers" else (a, d)
+    stream = cupy.cuda.get_current_stream()
+    status = library(plan, tmp_path)(
+        *(ctypes.c_void_p(array.data.ptr) for array in (first, b, last)),
+        ctypes.c_float(1.0),
+        ctypes.c_void_p(stream.ptr),
+    )
+    stream.synchronize()
+    assert status == 0
+    assert (d.get() == (a.get().astype(np.float64) @ b.get()).astype(np.float16)).all()

@@ -13,6 +13,7 @@ from deepgemm_codegen.decide import (
     BandwidthChoice,
     MmaSyncChoice,
     RepackChoice,
+    SimtChoice,
     WgmmaChoice,
     decide,
 )
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.verdict import Verdict
     from deepgemm_codegen.plan import KernelPlan, Program
 
-Choice = BandwidthChoice | MmaSyncChoice | RepackChoice | WgmmaChoice
+Choice = BandwidthChoice | MmaSyncChoice | RepackChoice | SimtChoice | WgmmaChoice
 
 NAN = float("nan")
 

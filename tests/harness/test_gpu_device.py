@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import format_verdict, gpu_oracle, verify
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.device import LaunchFailedError
-from deepgemm_codegen.harness.gpu import GpuDevice, find_gpu
+from deepgemm_codegen.harness.gpu import (
+    GpuDevice,
+    find_gpu,
+    launch_arguments,
+    pointer_tables,
+)
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
 from deepgemm_codegen.harness.oracle import StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import bind
@@ -272,3 +278,19 @@ def test_a_plan_of_another_target_names_its_own(monkeypatch: pytest.MonkeyPatch)
     cupy, plan, _ = fake(monkeypatch)
     cupy.arch = "86"  # sm_80 code runs there
     assert GpuDevice(replace(plan), b"cubin", plan.target).arithmetic == "sm_86"
+
+
+def test_arrays_of_pointers() -> None:
+    """One address a product, no more aligned than promised; none for what is not given."""
+    text = "m=8 n=8 k=8 batch=3 stride_a=pointers stride_b=pointers align_a=4 layout=nt"
+    problem = bind(plan_of(text))
+    tables = pointer_tables(SimpleNamespace(asarray=np.asarray), problem, {"a": 4100, "d": 0})
+    assert list(tables) == ["a_of"]
+    apart = problem.matrix("a").stride
+    assert tables["a_of"].dtype == np.uint64
+    assert tables["a_of"].tolist() == [4100, 4100 + 2 * apart, 4100 + 4 * apart]
+    assert apart > 64
+    assert apart % 4 == 2  # elements of two bytes, so addresses are multiples of 4 and no more
+    addresses = {"a": 4100, "a_of": 512}
+    found = launch_arguments(problem, problem.plan, addresses)
+    assert [int(value) for value in found[:3]] == [512, 0, 0]

@@ -61,6 +61,18 @@ CARRY = (
 )
 """Persistent blocks: each computes two tiles of five slices, through two slots."""
 
+MAPPED_BATCH = (
+    "m=100 n=64 k=72 batch=3 layout=nt dtype_c=fp16 epilogue=residual arch=sm_90a",
+    WgmmaChoice(64, 64, 2, 2, 3, 1, 1, 8),
+)
+"""A batch behind maps of three dimensions, by consumers in turn; what is read like D follows."""
+
+ABREAST = (
+    "m=30 n=30 k=96 batch=5 layout=nt dtype_c=fp16",
+    MmaSyncChoice(32, 32, 32, 2, 1, 2, 1, 8, abreast=4),
+)
+"""Four tiles a block, of which the last block has one."""
+
 KINDS: dict[str, tuple[str, Choice | None]] = {
     "tails": TAILS,
     "odd": ODD,
@@ -72,6 +84,8 @@ KINDS: dict[str, tuple[str, Choice | None]] = {
     "activations": ACTIVATIONS,
     "carry": CARRY,
     "gated": GATED,
+    "mapped batch": MAPPED_BATCH,
+    "abreast": ABREAST,
 }
 
 
@@ -122,6 +136,27 @@ MUTANTS = {
     "prologue commits nothing": Mutant("tails", r"cp_async_commit\(\);", "", which=0),
     "slot overwritten too early": Mutant(
         "tails", r"const int next = slice \+ STAGES - 1;", "const int next = slice + STAGES - 2;"
+    ),
+    # -- the products of a batch, where TMA finds them --
+    "every product reads the first A": Mutant("mapped batch", r"(&map_a, .*), batch,", r"\1, 0,"),
+    "every product writes the first D": Mutant("mapped batch", r"m0, batch, panel", "m0, 0, panel"),
+    "the next product's B": Mutant("mapped batch", r"(&map_b, .*), batch,", r"\1, batch + 1,"),
+    "every product adds the first C": Mutant(
+        "mapped batch", r"c_first \+ batch \*", "c_first + 0 *"
+    ),
+    "products as far apart as C's are long": Mutant(
+        "mapped batch", r"(residual0_first \+ batch \*) \(M \*", r"\1 (64 *"
+    ),
+    # -- tiles abreast --
+    "all tiles of a block in one's memory": Mutant(
+        "abreast", r"threadIdx\.x / THREADS \* AREA_BYTES", "0", seen="race"
+    ),
+    "spare slots store": Mutant("abreast", r"if \(idle\) return;", ""),
+    "all tiles of a block are the first": Mutant(
+        "abreast", r"blockIdx\.x \* ABREAST \+ threadIdx\.x / THREADS;", "blockIdx.x * ABREAST;"
+    ),
+    "the last tile is not there": Mutant(
+        "abreast", r"own_block > last_block", "own_block >= last_block"
     ),
     # -- the shared-memory layout --
     "swizzle broken where a is read": Mutant(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -63,6 +64,17 @@ def test_the_driver_gets_what_the_plan_says(monkeypatch: pytest.MonkeyPatch) -> 
         "CU_TENSOR_MAP_L2_PROMOTION_L2_256B",
         "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE",
     ]
+
+
+def test_a_batch_is_a_third_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = driver(monkeypatch)
+    batched = replace(MAP, batch=5, batch_stride=Variable("apart"))
+    encode_tensor_map(batched, 4096, {"k": 70, "lda": 72, "apart": 7200})
+    _, rank, _, sizes, strides, box, steps, *_ = calls[0]
+    assert (rank, sizes, strides) == (3, [70, 100, 5], [144, 14400])
+    assert (box, steps) == ([64, 128, 1], [1, 1, 1])
+    encode_tensor_map(batched, 4096, {"k": 70, "lda": 72, "apart": 0})
+    assert calls[1][4] == [144, 16], "of matrices without rows any distance serves"
 
 
 def test_a_refused_map_is_a_failed_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from deepgemm_codegen.decide import (
     SimtChoice,
     WgmmaChoice,
 )
+from deepgemm_codegen.decide.fold import fold, with_asked
 from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
 from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec import GemmSpec
@@ -29,6 +30,11 @@ def _plan(
         values = choice.program(values_spec(spec), arch, DECISIONS)
         return with_row_scales(values, spec, arch)
     return choice.program(spec, arch, DECISIONS)
+
+
+def _folded(choice: MmaSyncChoice, **fields: object) -> Program:
+    asked = GemmSpec.from_fields(dict(fields))
+    return with_asked(choice.program(fold(asked), load_arch(asked.arch), DECISIONS), asked)
 
 
 GOLDEN: dict[str, Program] = {
@@ -149,6 +155,45 @@ GOLDEN: dict[str, Program] = {
         dtype_c="fp32",
         dtype_d="fp32",
         arch="sm_90",
+    ),
+    # A pointer a product to A, C and D, and one B for all; a stride that is given.
+    "pointers_nt": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=100,
+        n=72,
+        k=80,
+        batch=5,
+        layout="nt",
+        dtype_c="fp16",
+        stride_a="pointers",
+        stride_b="shared",
+        stride_c=8000,
+        stride_d="pointers",
+        arch="sm_80",
+    ),
+    # One weight for all of a batch: one larger product.
+    "folded_nt": _folded(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=100,
+        n=72,
+        k=80,
+        batch=5,
+        layout="nt",
+        stride_b="shared",
+        arch="sm_80",
+    ),
+    # Tiny products, four tiles a block, of which the last block has one.
+    "abreast_nn": _plan(
+        MmaSyncChoice(32, 32, 32, 2, 1, 2, 8, 1, abreast=4),
+        m=32,
+        n=32,
+        k=32,
+        batch=10001,
+        dtype_c="fp16",
+        arch="sm_80",
+    ),
+    "abreast_bandwidth_nn": _plan(
+        BandwidthChoice(2, 1, 1, 1, 16, abreast=8), m=16, n=16, k=16, batch=10000, arch="sm_90"
     ),
     # Two outputs: what a step stores, and D.
     "store_nn": _plan(
@@ -522,6 +567,40 @@ GOLDEN: dict[str, Program] = {
     # A cluster of two along m shares B's tile; n is ragged, and the tile rows are odd.
     "wgmma_cluster_m_nt": _plan(
         WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), m=1408, n=1400, k=512, layout="nt", arch="sm_90a"
+    ),
+    # A batch: maps of three dimensions, consumers in turn; what steps read follows the product.
+    "wgmma_batch_nt": _plan(
+        WgmmaChoice(64, 192, 2, 2, 6, 1, 1, 16),
+        m=1000,
+        n=384,
+        k=40,
+        batch=8,
+        layout="nt",
+        epilogue="residual",
+        arch="sm_90a",
+    ),
+    # The same at run time, through slabs, a cluster that shares B.
+    "wgmma_batch_tn": _plan(
+        WgmmaChoice(128, 64, 2, 1, 4, 2, 1, 4),
+        m="dynamic:512",
+        n=77,
+        k=136,
+        lda=512,
+        ldb=80,
+        batch=3,
+        layout="tn",
+        dtype_c="fp16",
+        arch="sm_90a",
+    ),
+    # Parts of k of every product.
+    "split_k_wgmma_batch_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 6, 1, 1, 4, 5),
+        m=100,
+        n=192,
+        k=4096,
+        batch=3,
+        layout="nt",
+        arch="sm_90a",
     ),
     # Consumers that take tiles in turn, clusters, panels of 16 columns of D.
     "wgmma_ping_pong_nt": _plan(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from shutil import which
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +20,8 @@ from deepgemm_codegen.toolchain import build_cubin, compile_ptx, disassemble
 from .plans import GOLDEN
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from deepgemm_codegen.plan import KernelPlan
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
@@ -82,6 +86,25 @@ def test_golden_files_build_without_spills_or_globals(name: str) -> None:
         assert (usage.spill_store_bytes, usage.spill_load_bytes, usage.stack_bytes) == (0, 0, 0)
     assert not re.search(r"^\.global", built.ptx, re.MULTILINE)
     assert built.log == ""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("name", GOLDEN)
+def test_nvcc_takes_the_golden_files_with_their_launchers(name: str, tmp_path: Path) -> None:
+    program = GOLDEN[name]
+    source = tmp_path / "kernel.cu"
+    source.write_text(render_program(program), encoding="utf-8")
+    number = program.target.removeprefix("sm_")
+    made = subprocess.run(
+        ["nvcc", f"-gencode=arch=compute_{number},code=sm_{number}", "-c", "-o", "k.o", source],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    assert "error" not in made.stderr
 
 
 def test_a_comment_changes_nothing_in_the_ptx() -> None:

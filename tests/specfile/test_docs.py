@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import deepgemm_codegen
+from deepgemm_codegen.decide.fold import fold
 from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.specfile import MAX_KERNELS, SpecFileError, read, read_all
 from deepgemm_codegen.specfile.fields import HELP
@@ -53,6 +54,18 @@ def test_the_including_file_is_two_kernels(tmp_path: Path) -> None:
     ]
 
 
+def test_batches_lie_as_the_example_says(tmp_path: Path) -> None:
+    (tmp_path / "k.yaml").write_text(_example("heads.yaml"), encoding="utf-8")
+    found = [entry.spec for entry in read("k.yaml")]
+    assert [(s.stride_a, s.stride_b, s.stride_d) for s in found] == [
+        ("dense", "dense", "dense"),
+        (64, 64, "dense"),
+        ("dense", 0, "dense"),
+        ("pointers", 0, "pointers"),
+    ]
+    assert fold(found[2]).m.size == 6144
+
+
 def test_the_problem_looks_as_shown(tmp_path: Path) -> None:
     shown = re.search(r"```\n(k\.yaml:.*?)\n```", MANUAL, re.DOTALL)
     assert shown
@@ -95,4 +108,5 @@ def test_limits_are_those_of_the_code() -> None:
 def test_every_field_is_named() -> None:
     written = set(re.findall(r"`(\w+)`", MANUAL))
     spelled = {"ldb", "ldc", "align_b", "align_c", "dtype_b", "dtype_c", "dtype_d", "dtype_acc"}
+    spelled |= {"stride_b", "stride_c"}
     assert set(HELP) - spelled - set(OVERRIDES) <= written

@@ -77,6 +77,7 @@ def test_every_field_has_the_kind_that_its_name_tells() -> None:
 
 def test_groups() -> None:
     assert {stem: list(names.values()) for stem, names in GROUPS.items()} == {
+        "stride": ["stride_a", "stride_b", "stride_c", "stride_d"],
         "align": ["align_a", "align_b", "align_c", "align_d"],
         "tile": ["tile_m", "tile_n", "tile_k"],
         "warps": ["warps_m", "warps_n", "warps_k"],

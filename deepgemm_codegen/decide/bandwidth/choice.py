@@ -30,6 +30,7 @@ class BandwidthChoice:
         warps_k: warps that share a slice of k.
         stages: slices that a warp has on their way or in use.
         min_blocks: resident blocks that the register cap allows for.
+        abreast: tiles that a block computes side by side.
     """
 
     fragments: int
@@ -37,15 +38,17 @@ class BandwidthChoice:
     warps_k: int
     stages: int
     min_blocks: int
+    abreast: int = 1
 
     @property
     def words(self) -> str:
         """The choice in a few words."""
         blocks = f"{self.min_blocks} block{'s' if self.min_blocks > 1 else ''}"
-        return (
+        words = (
             f"{self.fragments * self.warps_long * 8} along the long side, warps"
             f" {self.warps_long}x{self.warps_k}, {self.stages} stages, {blocks}"
         )
+        return f"{words}, {self.abreast} abreast" if self.abreast > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed.
@@ -70,10 +73,21 @@ class BandwidthChoice:
             warps_long=self.warps_long,
             warps_k=self.warps_k,
             stages=self.stages,
-            min_blocks=self.min_blocks,
+            min_blocks=max(self.min_blocks // self.abreast, 1),
             mma_k=arch.mma_bytes // spec.dtype_a.bytes,
             a=place_lanes(spec, along[0], "a", left, lanes[along[0]], m, k),
             b=place_lanes(spec, along[1], "b", right, lanes[along[1]], n, k),
         )
         schedule = Grid(raster_group=1)
-        return program_of(spec, arch, arch.name, extents, body, schedule, 1, long_tile, decisions)
+        return program_of(
+            spec,
+            arch,
+            arch.name,
+            extents,
+            body,
+            schedule,
+            1,
+            long_tile,
+            decisions,
+            abreast=self.abreast,
+        )

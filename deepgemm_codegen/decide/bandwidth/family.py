@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.bandwidth.menu import LEGAL, BandwidthMenu, menu_for
 from deepgemm_codegen.decide.bandwidth.predict import predict
 from deepgemm_codegen.decide.bandwidth.questions import answers
@@ -93,11 +96,38 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     task = _task(setting)
     menu = menu_for(task, setting.spec.overrides.numbers())
     found = search(task, menu)
-    return None if found is None or found.clocks >= below else _Answer(setting, task, menu, *found)
+    if found is None or found.clocks >= below:
+        return None
+    abreast = tiles_abreast(
+        setting.problem,
+        setting.machine,
+        task.tiles(found.choice.fragments * found.choice.warps_long * FRAGMENT_LONG),
+        _block(task, found.choice),
+        found.clocks,
+        setting.spec.overrides.abreast,
+    )
+    if not abreast:
+        return None
+    choice = found.choice if abreast == 1 else replace(found.choice, abreast=abreast)
+    return _Answer(setting, task, menu, choice, *found[1:])
+
+
+def _block(task: Task, choice: BandwidthChoice) -> Block:
+    """What a block of one tile takes."""
+    long_tile = choice.fragments * choice.warps_long * FRAGMENT_LONG
+    slabs = choice.warps_k * task.sides.tile * long_tile * 4
+    return Block(choice.warps_long * choice.warps_k, slabs)
 
 
 def _refuse(setting: Setting) -> InputError:
-    return refuse(setting.spec, _task(setting))
+    spec, task = setting.spec, _task(setting)
+    given = spec.overrides
+    if given.abreast is not None:
+        found = search(task, menu_for(task, given.numbers()))
+        error = found and refusal(_block(task, found.choice), given.abreast, setting.machine)
+        if error:
+            return error
+    return refuse(spec, task)
 
 
 BANDWIDTH = Family(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.decide.abreast import ABREAST
 from deepgemm_codegen.decide.bandwidth.constraints import MAX_WARPS
 from deepgemm_codegen.decide.menus import MAX_TILE
 
@@ -36,6 +37,7 @@ LEGAL: dict[str, range] = {
     "warps_k": range(1, MAX_WARPS + 1),
     "stages": range(1, MAX_STAGES + 1),
     "min_blocks": range(1, MAX_BLOCKS + 1),
+    **ABREAST,
 }
 """Every value that an override may ask for."""
 
@@ -71,9 +73,11 @@ def menu_for(task: Task, given: dict[str, int]) -> BandwidthMenu:
         pairs = [(f, w) for w in counts for f in fragments]
     if given.get(f"tile_{short}", sides.tile) != sides.tile or given.get(f"warps_{short}", 1) != 1:
         pairs = []
+    most = MAX_WARPS // given.get("abreast", 1)
+    warps_k = (given["warps_k"],) if "warps_k" in given else WARPS_K
     return BandwidthMenu(
-        tile=tuple(pairs),
-        warps_k=(given["warps_k"],) if "warps_k" in given else WARPS_K,
+        tile=tuple(pair for pair in pairs if pair[1] <= most) or tuple(pairs),
+        warps_k=tuple(count for count in warps_k if count <= most) or warps_k,
         stages=(given["stages"],) if "stages" in given else STAGES,
         min_blocks=(given["min_blocks"],) if "min_blocks" in given else (),
     )

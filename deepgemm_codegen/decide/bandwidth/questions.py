@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.decide.abreast import abreast_answer
 from deepgemm_codegen.decide.bandwidth.registers import register_estimate
 from deepgemm_codegen.decide.occupancy import register_cap
 from deepgemm_codegen.plan import Decision
@@ -42,7 +43,9 @@ def answers(
         ("D09", "occupancy", *_occupancy(task, choice)),
         ("D11", "store", "1 element", "after the warps' sums have met in shared memory"),
     )
-    return tuple(Decision(*question) for question in questions)
+    warps = choice.warps_long * choice.warps_k
+    answered = tuple(Decision(*question) for question in questions)
+    return answered + abreast_answer(prediction.tiles, warps, choice.abreast)
 
 
 def _mma(task: Task) -> tuple[str]:

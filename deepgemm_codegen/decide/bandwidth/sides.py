@@ -90,8 +90,7 @@ def _lanes(spec: GemmSpec, source: str) -> Lanes:
     checked = leading == 0 and (rows.dynamic or rows.size > 1 or spec.batch > 1)
     if checked:
         rows = Dim(1)  # what the base allows; the kernel asks whether rows do
-    stride = rows.size * leading if spec.batch > 1 else 0
-    width, limit = widest_vector(dtype, align, rows, leading, stride)
+    width, limit = widest_vector(dtype, align, rows, leading, spec.distance(source))
     if not k_major:  # a vector that crossed the row's end might leave the matrix
         whole = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
         if whole < width:

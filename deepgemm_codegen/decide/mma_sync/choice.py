@@ -31,6 +31,7 @@ class MmaSyncChoice:
         min_blocks: resident blocks that the register cap allows for.
         raster_group: tile rows of a raster group.
         split_k: parts that k is cut into.
+        abreast: tiles that a block computes side by side.
     """
 
     tile_m: int
@@ -42,6 +43,7 @@ class MmaSyncChoice:
     min_blocks: int
     raster_group: int
     split_k: int = 1
+    abreast: int = 1
 
     @property
     def words(self) -> str:
@@ -51,6 +53,8 @@ class MmaSyncChoice:
             f"{self.tile_m}x{self.tile_n}x{self.tile_k}, warps {self.warps_m}x{self.warps_n},"
             f" {self.stages} stages, {blocks}, group {self.raster_group}"
         )
+        if self.abreast > 1:
+            words += f", {self.abreast} abreast"
         return f"{words}, k in {self.split_k} parts" if self.split_k > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
@@ -76,7 +80,7 @@ class MmaSyncChoice:
             mma_n=8,
             mma_k=arch.mma_bytes // size,
             stages=self.stages,
-            min_blocks=self.min_blocks,
+            min_blocks=max(self.min_blocks // self.abreast, 1),
             fragment_buffers=fragment_buffers(self.tile_k, FRAGMENT_BYTES // size),
             promoted=promotes(spec, arch),
             a=a,
@@ -85,4 +89,15 @@ class MmaSyncChoice:
         slab_n = self.tile_n // self.warps_n
         schedule = Grid(raster_group=self.raster_group)
         vector = output_vector(spec)
-        return program_of(spec, arch, arch.name, extents, body, schedule, vector, slab_n, decisions)
+        return program_of(
+            spec,
+            arch,
+            arch.name,
+            extents,
+            body,
+            schedule,
+            vector,
+            slab_n,
+            decisions,
+            abreast=self.abreast,
+        )

@@ -6,8 +6,10 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
 from deepgemm_codegen.decide.mma_sync.menu import LEGAL, Menu, menu_for
+from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
 from deepgemm_codegen.decide.mma_sync.predict import predict, roofline
 from deepgemm_codegen.decide.mma_sync.questions import answers
 from deepgemm_codegen.decide.mma_sync.refuse import refuse
@@ -133,12 +135,38 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
         return None
     parts, found = cheapest
     own, rest = cut(problem, parts), others(parts)
-    choice = replace(found.choice, split_k=parts)
+    abreast = _abreast(setting, found) if parts == 1 else 1
+    if not abreast:
+        return None
+    choice = replace(found.choice, split_k=parts, abreast=abreast)
     menu = menu_for(own, spec.overrides, cut=parts > 1)
     return _Answer(setting, own, menu, choice, found.clocks + rest, found.costed, rest)
 
 
+def block_of(choice: MmaSyncChoice, problem: Problem) -> Block:
+    """What a block of one tile takes."""
+    warps_m, warps_n = choice.warps_m, choice.warps_n
+    tile = choice.tile_m, choice.tile_n, choice.tile_k
+    size = problem.element_bytes
+    return Block(warps_m * warps_n, shared_bytes(*tile, warps_m, choice.stages, size))
+
+
+def _abreast(setting: Setting, found: Found) -> int:
+    """How many tiles a block has; 0 where the user's number does not fit."""
+    spec, _, problem, machine = setting
+    choice = found.choice
+    tiles = problem.batch * -(-problem.m // choice.tile_m) * -(-problem.n // choice.tile_n)
+    block, given = block_of(choice, problem), spec.overrides.abreast
+    return tiles_abreast(problem, machine, tiles, block, found.clocks, given)
+
+
 def _refuse(setting: Setting) -> InputError:
+    spec, _, problem, machine = setting
+    if spec.overrides.abreast is not None:
+        found = search(problem, machine, menu_for(problem, spec.overrides))
+        error = found and refusal(block_of(found.choice, problem), spec.overrides.abreast, machine)
+        if error:
+            return error
     return refuse(
         setting._replace(problem=cut(setting.problem, setting.spec.overrides.split_k or 1))
     )

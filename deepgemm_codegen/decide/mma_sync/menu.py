@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepgemm_codegen.decide.abreast import ABREAST
 from deepgemm_codegen.decide.menus import (
     CUT_TILES,
     LEAST_REACH,
@@ -41,6 +42,7 @@ LEGAL: dict[str, range] = {
     "min_blocks": range(1, MAX_BLOCKS + 1),
     "raster_group": range(1, MAX_RASTER + 1),
     **SPLIT_K,
+    **ABREAST,
 }
 """Every value that an override may ask for; the tree itself tries fewer."""
 
@@ -83,6 +85,10 @@ def menu_for(problem: Problem, overrides: Overrides | None = None, *, cut: bool 
     menu = menu._replace(**chosen)
     if "warps_m" in given or "warps_n" in given:
         menu = menu._replace(warps=_warps(given.get("warps_m", 0), given.get("warps_n", 0)))
+    if "abreast" in given:
+        most = MAX_WARPS // given["abreast"]
+        few_warps = tuple(pair for pair in menu.warps if pair[0] * pair[1] <= most)
+        menu = menu._replace(warps=few_warps or menu.warps)
     return menu
 
 

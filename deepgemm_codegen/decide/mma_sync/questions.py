@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bodies import FRAGMENT_BYTES
+from deepgemm_codegen.decide.abreast import abreast_answer
 from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
 from deepgemm_codegen.decide.mma_sync.registers import (
     accumulators_of,
@@ -71,7 +72,8 @@ def answers(
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
     parts, tile_n = choice.split_k, choice.tile_n
-    return asked + rows_decisions(setting.spec, setting.problem, machine, parts, tile_n)
+    asked += rows_decisions(setting.spec, setting.problem, machine, parts, tile_n)
+    return asked + abreast_answer(prediction.tiles, choice.warps_m * choice.warps_n, choice.abreast)
 
 
 def _mma(problem: Problem, arch: Arch) -> tuple[str, str]:

@@ -52,9 +52,12 @@ class RowTask(NamedTuple):
 
 def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     """The work of the kernel that makes D of A, or of so many partial sums an element."""
-    matrices = [(d.bytes, leading, align) for d, leading, align in matrices_like_d(spec)]
+    found = matrices_like_d(spec)
+    matrices = [(dtype.bytes, leading, align) for dtype, leading, align, _ in found]
+    apart = [distance for *_, distance in found]
     if not parts:
         matrices.append((spec.dtype_a.bytes, spec.lda, spec.align_a))
+        apart.append(spec.distance("a"))
     widest = max(size for size, _, _ in matrices)
     vector, limit = PARTIAL_VECTOR if parts else VECTOR_BYTES // widest, ""
     limits = [(align // size, f"base alignment of {align} bytes") for size, _, align in matrices]
@@ -63,6 +66,7 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     if spec.m.dynamic or spec.m.size > 1:
         strides = [leading for _, leading, _ in matrices if leading]
         limits += [(leading, f"leading dimension of {leading} elements") for leading in strides]
+    limits += [(distance, f"batch stride of {distance} elements") for distance in apart if distance]
     step = None if spec.norm is None else spec.epilogue[spec.norm]
     for operand in () if step is None else step.operands:
         whole = operand.align // operand.dtype.bytes

@@ -146,7 +146,7 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
     consumers, at_once = choice.consumers, choice.tiles_at_once
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
     clusters_n = -(-problem.n // (tile_n * cluster_n))
-    clusters = -(-problem.m // (tile_m * cluster_m)) * clusters_n * task.parts
+    clusters = -(-problem.m // (tile_m * cluster_m)) * clusters_n * task.units
     needed = task.shared_bytes(tile_m, tile_n, consumers, at_once, choice.stages)
     for name, miss in (
         ("turns", turns(consumers, at_once)),

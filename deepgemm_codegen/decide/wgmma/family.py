@@ -95,8 +95,6 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     tile_k, slices = spec.overrides.tile_k, PANEL_BYTES // spec.dtype_a.bytes
     if tile_k not in (None, slices):
         return f"tile_k = {tile_k} is given, and its slices are {slices}"
-    if spec.batch > 1:
-        return f"batch = {spec.batch}, and its tensor maps have two dimensions"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
     if reason := split_obstacle(spec) or _types_obstacle(spec, arch):

@@ -66,7 +66,7 @@ LAST_WRITE = 0.91
 def roofline(task: Task) -> float:
     """Clocks that no tile can beat: the launch, and the slower of math and memory."""
     problem, machine = task.problem, task.machine
-    math = 2 * problem.m * problem.n * problem.k / machine.wgmma_rate / machine.sms
+    math = 2 * problem.batch * problem.m * problem.n * problem.k / machine.wgmma_rate / machine.sms
     return LAUNCH_US * machine.clock_mhz + max(math, task.once)
 
 
@@ -90,9 +90,9 @@ def kernel_clocks(
     sync = SYNC
     cluster = cluster_m * cluster_n
     if cluster == 1:
-        rounds = -(-tiles_m * tiles_n * task.parts // machine.sms)
+        rounds = -(-tiles_m * tiles_n * task.units // machine.sms)
     else:
-        clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.parts
+        clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.units
         rounds = -(-clusters // (machine.sms // cluster))
         total += CLUSTER_US * machine.clock_mhz
         sync += CLUSTER_SYNC
@@ -171,7 +171,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     once = traffic / machine.dram_rate
     clocks = kernel_clocks(task, tile, cluster_m, cluster_n, choice.stages, once)
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
-    clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.parts
+    clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.units
     rounds = -(-clusters // (machine.sms // cluster))
     rows, columns = _loaded(task, tile_m, tile_n, rounds)
     rows, columns = rows / cluster_n, columns / cluster_m
@@ -195,10 +195,10 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     return Prediction(
         clocks=clocks,
         us=clocks / machine.clock_mhz,
-        tiles=tiles_m * tiles_n * task.parts,
+        tiles=tiles_m * tiles_n * task.units,
         waves=clusters / (machine.sms // cluster),
         slices=slices,
-        l2_bytes=(rows + columns) * PANEL_BYTES * slices * tiles_m * tiles_n * task.parts,
+        l2_bytes=(rows + columns) * PANEL_BYTES * slices * tiles_m * tiles_n * task.units,
         operand_bytes=traffic,
         dram_bytes=traffic + output_bytes(problem),
         parts=parts,

@@ -24,9 +24,10 @@ def refuse(spec: GemmSpec, task: Task) -> InputError:
     """The error for overrides that leave only wgmma, of which nothing serves the spec."""
     given = spec.overrides.numbers()
     if search(task, menu_for(task.problem, {})) is None:
+        batch = f", batch = {spec.batch}" if spec.batch > 1 else ""
         return InputError(
-            f"m = {spec.m}, n = {spec.n}: more tiles of D than the {MAX_TILES} that a wgmma kernel"
-            " counts; make one of them smaller"
+            f"m = {spec.m}, n = {spec.n}{batch}: more tiles of D than the {MAX_TILES} that a wgmma"
+            " kernel counts; make one of them smaller"
         )
     name, got, limit = _nearest_miss(task, menu_for(task.problem, given))
     blamed, nearest = next(reversed(given)), None

@@ -118,7 +118,7 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
                 tile_n = tile.tile_n
                 if tile_n not in counts_n:
                     continue
-                rounds = -(-tiles_m * counts_n[tile_n] * task.parts // sms)
+                rounds = -(-tiles_m * counts_n[tile_n] * task.units // sms)
                 mma, feed = tile.mma * heat, tile.feed
                 loop = rounds * slices * max(mma, feed)
                 finish = finish_clocks(task, tile)
@@ -164,7 +164,7 @@ def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaM
     if constraints.multicast(tile.tile_n, cluster_m, k_major=problem.b_k_major):
         return 0
     clusters_n = -(-problem.n // (tile.tile_n * cluster_n))
-    clusters = -(-problem.m // (tile.tile_m * cluster_m)) * clusters_n * task.parts
+    clusters = -(-problem.m // (tile.tile_m * cluster_m)) * clusters_n * task.units
     if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
         return 0
     store = tile.tma_bytes if task.tma_store and tile.whole_panels else tile.slab_bytes

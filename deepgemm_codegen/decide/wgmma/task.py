@@ -32,6 +32,7 @@ class Task(NamedTuple):
         kind: of operands and sums.
         machine: where.
         parts: parts that k is cut into, see `split_k`.
+        units: what each tile of D is summed in, apart: products of the batch times parts of k.
         slices: slices of k that a block sums, of the longest part.
         heat: factor on clocks of math and of the L2, which power stretches in long products.
         once: clocks in which device memory delivers A and B once.
@@ -43,6 +44,7 @@ class Task(NamedTuple):
     kind: Kind
     machine: Machine
     parts: int
+    units: int
     slices: int
     heat: float
     once: float
@@ -75,7 +77,7 @@ class Task(NamedTuple):
 
 def task_of(spec: GemmSpec, problem: Problem, machine: Machine, parts: int = 1) -> Task:
     """The task of a spec that no obstacle keeps from the family, its k cut into parts."""
-    flop = 2 * problem.m * problem.n * problem.k
+    flop = 2 * problem.batch * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
     kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted)
     return Task(
@@ -83,6 +85,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, parts: int = 1) 
         kind=kind,
         machine=machine,
         parts=parts,
+        units=problem.batch * parts,
         slices=-(-problem.k // (kind.tile_k * parts)),
         heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
         once=compulsory_bytes(problem) / machine.dram_rate,
