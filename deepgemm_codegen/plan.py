@@ -255,7 +255,7 @@ class KernelPlan:
 
     def _batch_stride(self, pointer: str, dense: Expression) -> Expression:
         """Elements from one product's matrix to the next's."""
-        stride = getattr(self.spec, f"stride_{pointer[0]}")
+        stride = getattr(self.spec, f"stride_{pointer}", None)  # copies follow each other
         return Number(stride) if isinstance(stride, int) else dense
 
     @property

@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.batching import DENSE, POINTERS
 from deepgemm_codegen.expressions import Maximum, Number, ceildiv, plus, times
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.batching import Stride
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.tiles import Extent
@@ -44,10 +46,11 @@ class Packed:
         dtype: element type.
         rows: the extent across its stored rows.
         columns: the contiguous extent.
-        batch: matrices, each right behind the one before it.
+        batch: matrices.
         leading: its elements from row to row; None when they are the argument ``ld<source>``.
         pitch: those of the copy, whose rows start on whole lines.
         turned: whether the copy's rows are the source's columns; of 1-byte elements.
+        stride: how far apart the matrices lie, see `batching`; their copies follow each other.
     """
 
     source: Literal["a", "b"]
@@ -58,6 +61,26 @@ class Packed:
     leading: int | None
     pitch: int
     turned: bool = False
+    stride: Stride = DENSE
+
+    @property
+    def scattered(self) -> bool:
+        """Whether the source is an array of pointers."""
+        return self.stride == POINTERS
+
+    @property
+    def singly(self) -> bool:
+        """Whether tiles are those of one matrix each, not of one tall one."""
+        return self.batch > 1 and (self.turned or self.stride != DENSE)
+
+    @property
+    def first(self) -> str:
+        """C expression of where the matrix of the product ``batch`` begins."""
+        if self.scattered:
+            return f"{self.source}_of[batch]"
+        if self.stride == DENSE:
+            return f"{self.source} + batch * {self.rows.symbol} * {self.leading_symbol}"
+        return f"{self.source} + batch * STRIDE_{self.source.upper()}"
 
     @property
     def name(self) -> str:
@@ -156,13 +179,13 @@ class Repack:
     def tiles_of(self, matrix: Packed) -> tuple[Expression, Expression]:
         """(tiles along the rows of the whole batch, tiles across them) of a matrix.
 
-        The batch is one tall matrix; but a tile that is turned stays in its own.
+        The batch is one tall matrix, but where tiles stay in their own.
         """
         tile_rows, tile_columns = self.tile_of(matrix)
         rows, batch = matrix.rows.expression, Number(matrix.batch)
         along = (
             times(ceildiv(rows, tile_rows), batch)
-            if matrix.turned
+            if matrix.singly
             else ceildiv(times(rows, batch), tile_rows)
         )
         return along, ceildiv(matrix.columns.expression, tile_columns)

@@ -181,7 +181,7 @@ def repack_parameters(spec: GemmSpec, matrices: Sequence[Packed]) -> tuple[Param
     found = []
     for matrix in matrices:
         found.append(Parameter(matrix.name, "region", matrix.dtype, written=True))
-        found.append(Parameter(matrix.source, matrix.source, matrix.dtype))
+        found.append(Parameter(matrix.source, matrix.source, matrix.dtype, array=matrix.scattered))
     extents = [extent for matrix in matrices for extent in (matrix.rows, matrix.columns)]
     needed = {"alpha", *(extent.symbol for extent in extents if extent.dynamic)}
     needed |= {f"ld{matrix.source}" for matrix in matrices if matrix.leading is None}

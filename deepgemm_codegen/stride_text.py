@@ -28,10 +28,14 @@ class PointerText:
 
 def stride_of(plan: KernelPlan, pointer: str, dense: str) -> str:
     """Elements from one product's matrix to the next's in C; empty where all share one."""
-    letter = pointer.removesuffix("_packed")  # a copy lies as its source does
+    letter = pointer.removesuffix("_packed")
     if letter not in ("a", "b", "c", "d"):
         return dense
-    if plan.spec.shared(letter) or plan.spec.scattered(pointer):
+    if plan.spec.shared(letter):
+        return ""
+    if pointer != letter:  # copies follow each other
+        return dense
+    if plan.spec.scattered(letter):
         return ""
     given = isinstance(getattr(plan.spec, f"stride_{letter}"), int)
     return f"STRIDE_{letter.upper()}" if given else dense

@@ -121,16 +121,14 @@ def _lying(chooser: random.Random, fields: dict[str, object]) -> dict[str, objec
 def _strides(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:
     """Where the matrices of a batch lie: as a rule behind each other, else in every other way."""
     letters = "abcd" if "dtype_c" in fields else "abd"
-    # fp8 on sm_90a has one family, which reads neither pointers nor strides off 16 bytes.
-    anywhere = not (str(fields["dtype"]).startswith("e") and fields["arch"] == "sm_90a")
     found: dict[str, object] = {}
     for letter in letters:
         kind = chooser.choice(["dense", "dense", "shared", "gap", "pointers"])
         if kind == "shared" and letter != "d":
             found[f"stride_{letter}"] = "shared"
-        elif kind == "pointers" and anywhere:
+        elif kind == "pointers":
             found[f"stride_{letter}"] = "pointers"
-        elif kind == "gap" and anywhere and f"ld{letter}" in fields:
+        elif kind == "gap" and f"ld{letter}" in fields:
             rows = {"a": "mk", "b": "kn", "d": "mn"}[letter]
             layout = dict(zip("abd", f"{fields['layout']}{fields['layout_d']}", strict=True))
             size = str(fields[rows[layout[letter] == "t"]]).removeprefix("dynamic:")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from deepgemm_codegen.batching import DENSE
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.rows.choice import rows_kernel
@@ -233,6 +234,7 @@ def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
         leading=getattr(spec, f"ld{copy.source}") or None,
         pitch=copy.leading or 0,
         turned=turned,
+        stride=DENSE if spec.shared(copy.source) else getattr(spec, f"stride_{copy.source}"),
     )
 
 

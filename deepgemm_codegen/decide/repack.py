@@ -93,21 +93,21 @@ class Copies:
 def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
     """The copies that would help a product, of operands whose rows start off 16 bytes.
 
-    None where the user wants no copy, where one cannot be (matrices of a batch that do not follow
-    each other), or would take more than `MOST_BYTES` that nobody has asked for. A B of two halves
-    stays where it is: no kernel copies pairs.
+    None where the user wants no copy, where one cannot be, or would take more than `MOST_BYTES`
+    that nobody has asked for. A B of two halves stays where it is: no kernel copies pairs.
 
     Args:
         spec: the product.
-        along_k: whether 1-byte operands are to lie along k: wgmma reads them so only.
+        along_k: whether 1-byte operands are to lie along k, and matrices of a batch at one
+            distance: wgmma reads them so only.
     """
     if spec.overrides.repack == "off" or spec.k.size == 0:
         return Copies()
     letters = "ab" if spec.pairs is None else "a"
     turned = tuple(letter for letter in letters if along_k and _lies_across(spec, letter))
-    found = Copies(tuple(each for each in letters if each in turned or _off(spec, each)), turned)
-    if any(getattr(spec, f"stride_{each}") not in (DENSE, SHARED) for each in found.letters):
-        return Copies()
+    anywhere = tuple(letter for letter in letters if along_k and spec.scattered(letter))
+    wanting = {*turned, *anywhere}
+    found = Copies(tuple(each for each in letters if each in wanting or _off(spec, each)), turned)
     if not found or sum(_tiles(spec, letter, found) for letter in found.letters) > MAX_GRID:
         return Copies()
     if max(_pitch(spec, letter, found) for letter in found.letters) > MAX_DIMENSION:
@@ -145,7 +145,7 @@ def _cause(spec: GemmSpec, letter: str) -> str:
         return f"ld{letter} as it comes"
     if leading * getattr(spec, f"dtype_{letter}").bytes % VECTOR_BYTES:
         return f"ld{letter} = {leading}"
-    return f"{letter.upper()}'s batch"
+    return f"{letter.upper()}'s {'pointers' if spec.scattered(letter) else 'batch'}"
 
 
 def _stored_copy(spec: GemmSpec, letter: str, copies: Copies) -> tuple[int, int]:
@@ -178,8 +178,10 @@ def _tiles(spec: GemmSpec, letter: str, copies: Copies) -> int:
         return spec.matrices(letter) * -(-rows.size // TURN) * -(-columns.size // TURN)
     row_threads = _row_threads(spec, copies)
     tile_rows = THREADS // row_threads * PASSES
-    all_rows = spec.matrices(letter) * rows.size
-    return -(-all_rows // tile_rows) * -(-_row_vectors(spec, letter) // row_threads)
+    across = -(-_row_vectors(spec, letter) // row_threads)
+    if getattr(spec, f"stride_{letter}") not in (DENSE, SHARED):
+        return spec.batch * -(-rows.size // tile_rows) * across
+    return -(-spec.matrices(letter) * rows.size // tile_rows) * across
 
 
 def _copied_bytes(spec: GemmSpec, copies: Copies) -> int:
@@ -200,7 +202,8 @@ def as_copied(spec: GemmSpec, copies: Copies) -> GemmSpec:
         {"n": "t", "t": "n"}[stored] if letter in copies.turned else stored
         for letter, stored in zip("ab", spec.layout, strict=True)
     )
-    return replace(spec, layout=layout, **pitches, **aligns)  # type: ignore[arg-type]
+    dense = {f"stride_{each}": DENSE for each in copies.letters if not spec.shared(each)}
+    return replace(spec, layout=layout, **pitches, **aligns, **dense)  # type: ignore[arg-type]
 
 
 def repack_clocks(spec: GemmSpec, machine: Machine, copies: Copies) -> float:

@@ -238,7 +238,7 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
             rows, columns = spans[matrix.rows.name], spans[matrix.columns.name]
             tile_rows, tile_columns = body.tile_of(matrix)
             product = region.batch if matrix.batch > 1 else 0
-            if matrix.turned:
+            if matrix.singly:
                 tiles_above, above = product * (along // matrix.batch), 0
             else:
                 tiles_above, above = 0, product * height

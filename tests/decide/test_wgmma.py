@@ -56,7 +56,7 @@ FAMILIES = {
         "mma_sync", "no wgmma: lda is known only at run time"
     ),
     "m=40 n=40 k=41 layout=nt": ("mma_sync", "3.6 us predicted; wgmma would take 5.4"),
-    f"{SERVED} batch=3 stride_a=1048580": (
+    f"{SERVED} batch=3 stride_a=1048580 repack=off": (
         "mma_sync", "no wgmma: stride_a = 1048580 is 2097160 bytes, no multiple of 16"
     ),
     f"{SERVED} batch=3": ("wgmma", "14.0 us predicted; mma.sync would take longer"),

@@ -55,8 +55,28 @@ def test_a_batch_that_is_copied_first(stride: str) -> None:
     assert b == 144 * 128
 
 
+COPIED = {
+    "gaps": "m=40 n=48 k=57 stride_a=3001 stride_b=2800",
+    "side by side": "m=40 n=48 k=57 lda=299 stride_a=60",
+    "pointers": "m=40 n=48 k=57 stride_a=pointers stride_b=pointers align_a=2 align_b=2",
+    "pointers on 16 bytes": "m=40 n=48 k=64 stride_a=pointers family=wgmma",
+    "bytes that lie across": (
+        "m=48 n=40 k=57 dtype=e4m3 layout=tn stride_a=3001 stride_b=pointers"
+    ),
+    "parts of k": "m=40 n=48 k=520 stride_a=pointers split_k=3 family=wgmma",
+}
+
+
+@pytest.mark.parametrize("how", COPIED)
+def test_matrices_that_lie_anywhere_are_copied_behind_each_other(how: str) -> None:
+    layout = "" if "layout" in COPIED[how] else "layout=nt"
+    text = f"{COPIED[how]} {layout} batch=3 repack=on arch=sm_90a"
+    assert program_of(text, None).kernels[0].body.role == "repack"
+    assert_right(text, None, effort=0.2)
+
+
 def test_matrices_with_gaps_are_read_as_they_lie() -> None:
-    fields = "m=1024 n=1024 k=1023 batch=3 layout=nt stride_a=1048000 arch=sm_90a"
+    fields = "m=1024 n=1024 k=1023 batch=3 layout=nt stride_a=1048000 repack=off arch=sm_90a"
     program = program_of(fields, None)
     assert program.workspace.regions == ()
     assert program.decisions[0].choice == "mma_sync"
@@ -94,7 +114,8 @@ def test_several_tiles_abreast_have_pointers_of_their_own() -> None:
 
 
 def test_the_tree_says_why_wgmma_cannot_read_them() -> None:
-    program = program_of("m=512 n=512 k=512 batch=3 stride_b=pointers arch=sm_90a", None)
+    text = "m=512 n=512 k=512 batch=3 stride_b=pointers repack=off arch=sm_90a"
+    program = program_of(text, None)
     assert program.decisions[0].choice == "mma_sync"
     assert program.decisions[0].reason == (
         "no wgmma: each product has a pointer to its B, a tensor map holds one address"

@@ -419,6 +419,18 @@ GOLDEN: dict[str, Program] = {
         layout="tn",
         arch="sm_80",
     ),
+    # Matrices that lie anywhere are copied behind each other, for maps of three dimensions.
+    "repack_pointers_nt": _plan(
+        RepackChoice(WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8), Copies(("a", "b"))),
+        m=99,
+        n=77,
+        k=104,
+        batch=3,
+        layout="nt",
+        stride_a="pointers",
+        stride_b=9001,
+        arch="sm_90a",
+    ),
     # Bytes that lie across k are turned, of a batch too.
     "repack_turned_tt": _plan(
         RepackChoice(MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 8), Copies(("a", "b"), turned=("a",))),
