@@ -39,6 +39,9 @@ kernels:
   - {m: 40, n: 40, k: 40, batch: 7, dtype: fp32, stride: {a: pointers, d: pointers}}
   - {m: 16, n: 16, k: 16, batch: 65537, abreast: 8}
   - {m: 8, n: 8, k: 8, batch: 65537, dtype_c: fp16, abreast: 16}
+  - {m: 8, n: 8, k: 8, batch: 65537, dtype: fp32}
+  - {m: 199, n: 136, k: 73, batch: 7, layout: nt, stride: {a: pointers, b: 10001}, repack: "on"}
+  - {m: 199, n: 136, k: 73, batch: 7, layout: tn, dtype: e4m3, stride: {a: pointers}}
   - {m: 64, n: 72, k: 56, batch: 65537, layout: nt, family: wgmma}
 """
 """Kernels that nobody would time: every family and tail, strides of every kind."""

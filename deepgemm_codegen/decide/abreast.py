@@ -15,11 +15,21 @@ from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["ABREAST", "Block", "abreast_answer", "check_abreast", "refusal", "tiles_abreast"]
+__all__ = [
+    "ABREAST",
+    "Block",
+    "abreast_answer",
+    "check_abreast",
+    "few_warps",
+    "refusal",
+    "tiles_abreast",
+]
 
 ABREAST: dict[str, range] = {"abreast": range(1, 17)}
 """Every number that an override may ask for."""
@@ -74,6 +84,19 @@ def check_abreast(spec: GemmSpec) -> None:
             f"abreast = {given} with split_k = {parts}: each part of k has blocks of its own; leave"
             " out one of these overrides"
         )
+
+
+def few_warps(
+    layouts: tuple[tuple[int, int], ...], given: Mapping[str, int]
+) -> tuple[tuple[int, int], ...]:
+    """The layouts of warps of which a block has room for as many tiles as the user wants.
+
+    All of them where it has room for none, which is then what is refused.
+    """
+    if "abreast" not in given:
+        return layouts
+    most = MAX_WARPS // given["abreast"]
+    return tuple(pair for pair in layouts if pair[0] * pair[1] <= most) or layouts
 
 
 def _miss(block: Block, number: int, machine: Machine) -> str:

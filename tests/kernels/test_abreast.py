@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, decide
+from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, SimtChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.harness.blocks import blocks_for, choose_blocks
@@ -14,6 +14,7 @@ from deepgemm_codegen.spec import GemmSpec
 from tests.harness.support import Choice, assert_right, launch, plan_of
 
 MMA = MmaSyncChoice(32, 32, 32, 2, 1, 2, 8, 2, abreast=4)
+SIMT = SimtChoice(32, 32, 16, 2, 1, 2, 8, 1, abreast=3)
 LANES = BandwidthChoice(2, 1, 2, 1, 4, abreast=4)
 
 KINDS: dict[str, tuple[str, Choice]] = {
@@ -25,6 +26,8 @@ KINDS: dict[str, tuple[str, Choice]] = {
     "column-major D": ("m=30 n=28 k=40 batch=7 layout_d=t", MMA),
     "bandwidth": ("m=16 n=16 k=16 batch=9", LANES),
     "bandwidth with tails": ("m=7 n=23 k=41 batch=6 dtype_c=fp16 layout=nt", LANES),
+    "CUDA cores": ("m=24 n=20 k=12 batch=7 dtype=fp32 layout=nt", SIMT),
+    "CUDA cores through registers": ("m=23 n=19 k=13 batch=5 layout=tn dtype_c=fp16", SIMT),
     "dependent": ("m=32 n=32 k=32 batch=9 launch=dependent arch=sm_90", MMA),
 }
 
@@ -58,6 +61,7 @@ def test_blocks_bring_all_their_tiles() -> None:
 
 
 TINY = {
+    "m=8 n=8 k=8 batch=100000 dtype=fp32": 4,
     "m=16 n=16 k=16 batch=10000": 2,
     "m=32 n=32 k=32 batch=10000": 1,
     "m=8 n=8 k=32 batch=65537": 4,

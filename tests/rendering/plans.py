@@ -192,6 +192,16 @@ GOLDEN: dict[str, Program] = {
         dtype_c="fp16",
         arch="sm_80",
     ),
+    "abreast_simt_nt": _plan(
+        SimtChoice(32, 32, 16, 2, 1, 2, 8, 1, abreast=3),
+        m=24,
+        n=20,
+        k=12,
+        batch=1000,
+        dtype="fp32",
+        layout="nt",
+        arch="sm_86",
+    ),
     "abreast_bandwidth_nn": _plan(
         BandwidthChoice(2, 1, 1, 1, 16, abreast=8), m=16, n=16, k=16, batch=10000, arch="sm_90"
     ),

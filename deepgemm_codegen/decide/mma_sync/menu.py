@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepgemm_codegen.decide.abreast import ABREAST
+from deepgemm_codegen.decide.abreast import ABREAST, few_warps
 from deepgemm_codegen.decide.menus import (
     CUT_TILES,
     LEAST_REACH,
@@ -85,11 +85,7 @@ def menu_for(problem: Problem, overrides: Overrides | None = None, *, cut: bool 
     menu = menu._replace(**chosen)
     if "warps_m" in given or "warps_n" in given:
         menu = menu._replace(warps=_warps(given.get("warps_m", 0), given.get("warps_n", 0)))
-    if "abreast" in given:
-        most = MAX_WARPS // given["abreast"]
-        few_warps = tuple(pair for pair in menu.warps if pair[0] * pair[1] <= most)
-        menu = menu._replace(warps=few_warps or menu.warps)
-    return menu
+    return menu._replace(warps=few_warps(menu.warps, given))
 
 
 @cache

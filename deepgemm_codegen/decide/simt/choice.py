@@ -25,6 +25,7 @@ class SimtChoice(NamedTuple):
         stages: ring slots.
         min_blocks: resident blocks that the register cap allows for.
         raster_group: tile rows of a raster group.
+        abreast: tiles that a block computes side by side.
     """
 
     tile_m: int
@@ -35,15 +36,17 @@ class SimtChoice(NamedTuple):
     stages: int
     min_blocks: int
     raster_group: int
+    abreast: int = 1
 
     @property
     def words(self) -> str:
         """The choice in a few words."""
         blocks = f"{self.min_blocks} block{'s' if self.min_blocks > 1 else ''}"
-        return (
+        words = (
             f"{self.tile_m}x{self.tile_n}x{self.tile_k}, warps {self.warps_m}x{self.warps_n},"
             f" {self.stages} stages, {blocks}, group {self.raster_group}"
         )
+        return f"{words}, {self.abreast} abreast" if self.abreast > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
@@ -58,12 +61,21 @@ class SimtChoice(NamedTuple):
             warps_m=self.warps_m,
             warps_n=self.warps_n,
             stages=self.stages,
-            min_blocks=self.min_blocks,
+            min_blocks=max(self.min_blocks // self.abreast, 1),
             a=place_simt_operand(spec, "a", left, simt_travel(spec, left, arch), m, k, threads),
             b=place_simt_operand(spec, "b", right, simt_travel(spec, right, arch), n, k, threads),
         )
         schedule = Grid(raster_group=self.raster_group)
         vector = output_vector(spec)
         return program_of(
-            spec, arch, arch.name, extents, body, schedule, vector, self.tile_n, decisions
+            spec,
+            arch,
+            arch.name,
+            extents,
+            body,
+            schedule,
+            vector,
+            self.tile_n,
+            decisions,
+            abreast=self.abreast,
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.family import Family, Setting, best_other
+from deepgemm_codegen.decide.simt.constraints import shared_bytes
 from deepgemm_codegen.decide.simt.menu import LEGAL, SimtMenu, menu_for
 from deepgemm_codegen.decide.simt.predict import predict
 from deepgemm_codegen.decide.simt.questions import answers
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.prediction import Prediction
     from deepgemm_codegen.decide.simt.choice import SimtChoice
+    from deepgemm_codegen.errors import InputError
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
@@ -96,8 +99,35 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     found = search(task, menu)
     if found is None or found.clocks + _later(setting) >= below:
         return None
-    found = found._replace(clocks=found.clocks + _later(setting))
-    return _Answer(setting, task, menu, *found)
+    abreast = tiles_abreast(
+        task.problem,
+        task.machine,
+        predict(task, found.choice).tiles,
+        _block(task, found.choice),
+        found.clocks,
+        setting.spec.overrides.abreast,
+    )
+    if not abreast:
+        return None
+    choice = found.choice._replace(abreast=abreast)
+    return _Answer(setting, task, menu, choice, found.clocks + _later(setting), found.costed)
+
+
+def _block(task: Task, choice: SimtChoice) -> Block:
+    """What a block of one tile takes."""
+    shape = choice.tile_m, choice.tile_n, choice.tile_k
+    return Block(choice.warps_m * choice.warps_n, shared_bytes(task, *shape, choice.stages))
+
+
+def _refuse(setting: Setting) -> InputError:
+    given = setting.spec.overrides
+    if given.abreast is not None:
+        task = task_of(setting)
+        found = search(task, menu_for(setting.problem, given))
+        error = found and refusal(_block(task, found.choice), given.abreast, task.machine)
+        if error:
+            return error
+    return refuse(setting)
 
 
 SIMT = Family(
@@ -107,6 +137,6 @@ SIMT = Family(
     apart=lambda _spec, _arch: False,
     legal=LEGAL,
     best=_best,
-    refuse=refuse,
+    refuse=_refuse,
     tensor_cores=False,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepgemm_codegen.decide.abreast import ABREAST, few_warps
 from deepgemm_codegen.decide.menus import LEAST_REACH, MAX_RASTER, MAX_TILE, STAGES, reaching
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.simt.constraints import MAX_WARPS
@@ -31,6 +32,7 @@ LEGAL: dict[str, range] = {
     "stages": range(STAGES[0], STAGES[-1] + 1),
     "min_blocks": range(1, 33),
     "raster_group": range(1, MAX_RASTER + 1),
+    **ABREAST,
 }
 """Every value that an override may ask for; the tree itself tries fewer."""
 
@@ -67,4 +69,4 @@ def menu_for(problem: Problem, overrides: Overrides | None = None) -> SimtMenu:
             for n in ([given["warps_n"]] if "warps_n" in given else (1, 2, 4, 8))
         ]
         menu = menu._replace(warps=tuple(pairs))
-    return menu
+    return menu._replace(warps=few_warps(menu.warps, given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.abreast import abreast_answer
 from deepgemm_codegen.decide.occupancy import register_cap
 from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
@@ -45,7 +46,8 @@ def answers(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
-    return asked + rows_decisions(setting.spec, problem, setting.machine, 1, choice.tile_n)
+    asked += rows_decisions(setting.spec, problem, setting.machine, 1, choice.tile_n)
+    return asked + abreast_answer(prediction.tiles, choice.warps_m * choice.warps_n, choice.abreast)
 
 
 def _tile(task: Task, choice: SimtChoice, prediction: Prediction) -> tuple[str, str]:
