@@ -59,7 +59,7 @@ def elements(problem: Any, d: Any) -> Any:
 
 def launch(cupy: Any, job: Job) -> Any:
     """Runs a job and returns the bits of D's buffer on the host."""
-    from deepgemm_codegen.harness.gpu import launch_arguments, region_matrices
+    from deepgemm_codegen.harness.gpu import launch_arguments, pointer_tables, region_matrices
     from deepgemm_codegen.harness.launching import launch_kernel
     from deepgemm_codegen.harness.numbers import bits_dtype
 
@@ -75,12 +75,14 @@ def launch(cupy: Any, job: Job) -> Any:
         else:
             buffers[matrix.name] = cupy.asarray(bits)
     addresses = {name: array.data.ptr for name, array in buffers.items()}
+    tables = pointer_tables(cupy, problem, addresses)
+    addresses |= {name: int(table.data.ptr) for name, table in tables.items()}
     module = cupy.cuda.function.Module()
     module.load(job.cubin)
     sms = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
     for kernel in problem.program.kernels:
         function = module.get_function(kernel.name)
-        shared = kernel.body.shared_bytes
+        shared = kernel.shared_bytes
         if shared > 48 * 1024:
             driver = cupy.cuda.driver
             attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

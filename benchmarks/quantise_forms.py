@@ -51,8 +51,8 @@ class Generated:
         self.functions = []
         for kernel in self.program.kernels:
             function = module.get_function(kernel.name)
-            if kernel.body.shared_bytes > 48 * 1024:
-                cupy.cuda.driver.funcSetAttribute(function.ptr, 8, kernel.body.shared_bytes)
+            if kernel.shared_bytes > 48 * 1024:
+                cupy.cuda.driver.funcSetAttribute(function.ptr, 8, kernel.shared_bytes)
             self.functions.append(function)
         if self.program.workspace.regions:
             raise SystemExit(f"{text}: the tree wants a workspace, which this script has not")

@@ -114,8 +114,7 @@ class LoadedKernel:
         addresses = [self._addresses(problem, index) for index in range(self._sets)]
         launches = []
         for kernel in entry.program.kernels:
-            body = kernel.body
-            function = self._bench.function(entry.cubin, kernel.name, body.shared_bytes)
+            function = self._bench.function(entry.cubin, kernel.name, kernel.shared_bytes)
             blocks = problem.blocks_of(kernel, self._bench.machine.sms)
             arguments = [
                 launch_arguments(problem, kernel, {**workspace, **found}) for found in addresses

@@ -35,10 +35,9 @@ def launch_kernel(
         EnvironmentLackError: an overlapping launch needs cuda-bindings, which is missing.
         LaunchFailedError: the driver refuses the launch.
     """
-    body = kernel.body
     if not kernel.dependent:
         function(
-            (blocks, 1, 1), (body.threads, 1, 1), tuple(arguments), shared_mem=body.shared_bytes
+            (blocks, 1, 1), (kernel.threads, 1, 1), tuple(arguments), shared_mem=kernel.shared_bytes
         )
         return
     try:
@@ -54,8 +53,8 @@ def launch_kernel(
     attribute.id, attribute.value = name, value
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
-    config.blockDimX, config.blockDimY, config.blockDimZ = body.threads, 1, 1
-    config.sharedMemBytes = body.shared_bytes
+    config.blockDimX, config.blockDimY, config.blockDimZ = kernel.threads, 1, 1
+    config.sharedMemBytes = kernel.shared_bytes
     config.hStream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
     config.attrs, config.numAttrs = [attribute], 1
     held, pointers = _packed(arguments)

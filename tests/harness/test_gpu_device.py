@@ -280,6 +280,16 @@ def test_a_plan_of_another_target_names_its_own(monkeypatch: pytest.MonkeyPatch)
     assert GpuDevice(replace(plan), b"cubin", plan.target).arithmetic == "sm_86"
 
 
+def test_a_block_of_several_tiles_has_their_threads_and_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    choice = MmaSyncChoice(32, 32, 32, 2, 1, 2, 1, 2, abreast=4)
+    cupy, plan, ptx = fake(monkeypatch, "m=32 n=32 k=32 batch=9", choice)
+    verdict = verify(plan, ptx=ptx, cubin=b"cubin", on="gpu")
+    assert verdict.passed, "\n".join(format_verdict(verdict))
+    assert cupy.launches[0] == ((3, 1, 1), (256, 1, 1), 4 * plan.body.shared_bytes)
+
+
 def test_arrays_of_pointers() -> None:
     """One address a product, no more aligned than promised; none for what is not given."""
     text = "m=8 n=8 k=8 batch=3 stride_a=pointers stride_b=pointers align_a=4 layout=nt"
