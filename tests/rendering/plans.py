@@ -429,6 +429,15 @@ GOLDEN: dict[str, Program] = {
         layout="tn",
         arch="sm_80",
     ),
+    # The same of tiny products, several a block.
+    "repack_abreast_nn": _plan(
+        RepackChoice(MmaSyncChoice(32, 32, 32, 2, 1, 2, 8, 1, abreast=4), Copies(("a", "b"))),
+        m=31,
+        n=31,
+        k=31,
+        batch=1000,
+        arch="sm_80",
+    ),
     # Matrices that lie anywhere are copied behind each other, for maps of three dimensions.
     "repack_pointers_nt": _plan(
         RepackChoice(WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8), Copies(("a", "b"))),
