@@ -5,7 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.emulator import GlobalBuffer, Kernel, Launch, LaunchError, parse, run
+from deepgemm_codegen.emulator import (
+    GlobalBuffer,
+    Kernel,
+    Launch,
+    LaunchError,
+    PointerTable,
+    parse,
+    run,
+)
 from tests.emulator.support import entry, execute, launch
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -314,3 +322,29 @@ def test_parameters_of_every_kind() -> None:
     params[3] = structure[:8]
     with pytest.raises(LaunchError, match="parameter k_param_3 has 16 bytes, got 8"):
         run(kernel, Launch((1, 1, 1), (1, 1, 1), 0, params))
+
+
+_FOLLOW = """
+    mov.u32 %r1, %tid.x;
+    ld.param.u64 %d1, [k_param_0];
+    ld.param.u64 %d2, [k_param_1];
+    mad.wide.u32 %d3, %r1, 8, %d1;
+    mad.wide.u32 %d4, %r1, 4, %d2;
+    ld.global.u64 %d5, [%d3];
+    ld.global.u32 %r2, [%d5];
+    st.global.u32 [%d4], %r2;
+"""
+
+
+@pytest.mark.parametrize("threads", [3, 4])
+def test_a_table_of_pointers_is_followed_and_has_an_end(threads: int) -> None:
+    left = GlobalBuffer("left", np.arange(10, 20, dtype=np.uint32), misalign=4)
+    right = GlobalBuffer("right", np.arange(50, 60, dtype=np.uint32))
+    out = np.zeros(4, np.uint32)
+    table = PointerTable("table", (right.at(8), left.at(0), right.at(36)))
+    values: list[Any] = [table, GlobalBuffer("out", out, writable=True)]
+    kernel = Kernel(parse(entry(_FOLLOW, 2)), "k", "sm_90")
+    report = run(kernel, Launch((1, 1, 1), (threads, 1, 1), 0, values))
+    np.testing.assert_array_equal(out[:3], [52, 10, 59])
+    kinds = [finding.kind for finding in report.findings]
+    assert kinds[:1] == ["out-of-bounds-read"] * (threads > 3)
