@@ -147,7 +147,7 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
     grid, body = problem.blocks_of(kernel), kernel.body
     if not grid or not isinstance(kernel.schedule, Persistent) or problem.by_rows:
         return grid
-    slices = max(-(-problem.k // (kernel.k.tile * kernel.k.split)), 1)
+    slices = max(-(-problem.k // kernel.k.tile) // kernel.k.split, 1)  # of the shortest part
     stages, at_once = (body.stages, body.tiles_at_once) if isinstance(body, Wgmma) else (1, 1)
     wanted = max(-(-(2 * stages + 1) // slices), (_beginnings(kernel) + 1) * at_once)
     apart = kernel.m.cluster * kernel.n.cluster
@@ -158,9 +158,8 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
 
 
 def _spread(grid: int, apart: int, wanted: int) -> int:
-    """The multiple of `apart` that leaves each block `wanted` rounds of a grid, or what it has."""
-    units = grid // apart
-    return -(-units // min(wanted, units)) * apart
+    """The largest multiple of `apart` that leaves each block `wanted` rounds; `apart` for fewer."""
+    return max(grid // apart // wanted, 1) * apart
 
 
 def _fewer(tiles: int, cluster: int, rounds: int) -> int:

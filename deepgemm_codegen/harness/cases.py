@@ -290,6 +290,7 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
     if plan.transposed:
         tile_m, tile_n = tile_n, tile_m
     tile_k = plan.k.tile
+    each = tile_k * plan.k.split  # a slice for every part
     stages = 2 if isinstance(plan.body, (Reduce, Repack, Rows, RowScales)) else plan.body.stages
 
     def sizes(m: int, n: int, k: int, padding: int = 0) -> _Sizes:
@@ -302,10 +303,10 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
 
     wanted = [
         sizes(1, 1, 1),
-        sizes(tile_m + 1, 2 * tile_n - 1, tile_k * stages + 3, padding=3),
-        sizes(tile_m - 1, tile_n + 3, tile_k * (stages + 1) - 1, padding=1),
+        sizes(tile_m + 1, 2 * tile_n - 1, each * stages + 3, padding=3),
+        sizes(tile_m - 1, tile_n + 3, each * (stages + 1) - 1, padding=1),
         sizes(tile_m, tile_n, tile_k),
-        sizes(3, 5, max(tile_k * (stages - 1) - 7, 1)),
+        sizes(3, 5, max(each * (stages - 1) - 7, 1)),
         sizes(2, 3, 0),
         sizes(0, tile_n, tile_k),
         sizes(tile_m, 0, tile_k),

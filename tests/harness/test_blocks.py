@@ -119,13 +119,13 @@ def test_persistent_blocks_run_as_many_tiles_as_turn_their_ring_twice(
     more = {"tiles_at_once": at_once, "consumers": at_once}
     problem = persistent(f"m=1024 n=640 k={k}", stages=stages, **more)
     assert problem.grid == 160
-    assert emulated_grid(problem, problem.plan) == -(-160 // tiles)
+    assert emulated_grid(problem, problem.plan) == 160 // tiles
 
 
 def test_persistent_blocks_begin_a_tile_at_each_panel() -> None:
     problem = persistent("m=1024 n=1600 k=640", tile_n=160)
     assert problem.plan.body.store_panels == (32, 4)  # five panels a tile
-    assert emulated_grid(problem, problem.plan) == -(-160 // 5)
+    assert emulated_grid(problem, problem.plan) == 160 // 5
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,7 @@ def test_persistent_blocks_begin_a_tile_at_each_panel() -> None:
         (3, 9, 9, 160),  # thirds of one tile are enough
         (2, 1, 6, 20),  # 13 slices of one each: seven tiles do not divide 160, eight do
         (8, 5, 4, 4 * 160),  # two of eight parts
+        (4, 8, 8, 160),  # three of four: one grid of tiles for them all
     ],
 )
 def test_a_blocks_parts_of_k_turn_its_ring_twice(
