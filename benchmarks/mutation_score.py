@@ -7,7 +7,8 @@ operator in each, and judges each mutant as `verify` does on the emulator. Write
 ``mutation_score.json`` and ``mutation_score.md``. Exit code 1 when less than 97 % of the mutants
 die, or when a group of survivors has no explanation in ``tests/mutation/explanations.yaml``.
 
-What is finished is kept in the working folder: a run that was interrupted goes on where it stopped.
+What is finished is kept in the working folder: a run that was interrupted goes on where it stopped,
+and with ``--finished`` only what is there is reported.
 """
 
 from __future__ import annotations
@@ -32,12 +33,19 @@ LEAST = 0.97
 """Share of the mutants that must die."""
 
 
+def file_of(specimen: Specimen, work: Path) -> Path:
+    """Where a working folder keeps a kernel's record."""
+    from tests.mutation.score import code_digest
+
+    return work / f"{specimen.program.name}-{code_digest(specimen.source)}.json"
+
+
 def judged(job: tuple[Specimen, Path]) -> Record:
     """The record of a kernel, from the working folder where it is finished already."""
-    from tests.mutation.score import Record, code_digest, examine
+    from tests.mutation.score import Record, examine
 
     specimen, work = job
-    file = work / f"{specimen.program.name}-{code_digest(specimen.source)}.json"
+    file = file_of(specimen, work)
     if file.exists():
         return Record.of_json(json.loads(file.read_text()))
     record = examine(specimen, lambda line: print(line, file=sys.stderr, flush=True))
@@ -64,11 +72,14 @@ def main() -> int:
     parser.add_argument("--kernels", type=int, default=10, help="of each family")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--families", nargs="*", help="only these")
+    parser.add_argument("--finished", action="store_true", help="only what the folder has")
     options = parser.parse_args()
     specimens = draw(options.kernels, options.seed)
     if options.families:
         specimens = [s for s in specimens if s.family in options.families]
     options.work.mkdir(parents=True, exist_ok=True)
+    if options.finished:
+        specimens = [s for s in specimens if file_of(s, options.work).exists()]
     # The first of every family, then the second: what is interrupted has some of each.
     order = sorted(range(len(specimens)), key=lambda i: rank_of(specimens, i))
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
@@ -80,6 +91,8 @@ def main() -> int:
     command += f" --seed {options.seed} --out benchmarks/results"
     if options.families:
         command += f" --families {shlex.join(options.families)}"
+    if options.finished:
+        command += " --finished"
     options.out.mkdir(parents=True, exist_ok=True)
     document = {
         "command": command,
