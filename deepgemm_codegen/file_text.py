@@ -20,6 +20,7 @@ from deepgemm_codegen.repack import Repack
 from deepgemm_codegen.row_scales import RowScales
 from deepgemm_codegen.tma import TMA_ALIGNMENT
 from deepgemm_codegen.workspace import ALIGNMENT
+from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
     from deepgemm_codegen.batching import Stride
@@ -103,6 +104,8 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     for plan in program.kernels:
         body, output = plan.body, plan.output
+        if isinstance(body, ZeroPoints):
+            continue
         if isinstance(body, Repack):
             found |= {m.source: m.dtype.bytes for m in body.matrices if m.dtype.bytes > 1}
             continue
@@ -221,8 +224,8 @@ def file_text_of(program: Program) -> FileText:
 
 def _pitches(program: Program) -> tuple[tuple[str, int], ...]:
     """(constant, elements from row to row) of what lies in the workspace: copies, and values."""
-    first = program.kernels[0].body
-    copies = first.matrices if isinstance(first, Repack) else ()
+    bodies = [kernel.body for kernel in program.kernels]
+    copies = [m for body in bodies if isinstance(body, Repack) for m in body.matrices]
     outputs = [kernel.output for kernel in program.kernels if kernel.output.pointer != "d"]
     return (
         *((matrix.pitch_symbol, matrix.pitch) for matrix in copies),

@@ -3,8 +3,9 @@
 A `Program` is an ordered tuple of `KernelPlan`s and the workspace through which they pass on what
 they computed. A `KernelPlan` has a common head, exactly one body (how a tile is computed:
 `MmaSync`, `Wgmma`, `Bandwidth` or `Simt`; of partial sums, `Reduce`; of copies, `Repack`; of whole
-rows, `Rows` or `RowScales`) and exactly one schedule (which block computes which tile: `Grid` or
-`Persistent`). Everything a template prints is a field or a property here.
+rows, `Rows` or `RowScales`; of zero points, `ZeroPoints`) and exactly one schedule (which block
+computes which tile: `Grid` or `Persistent`). Everything a template prints is a field or a property
+here.
 
 Roles after canonicalisation: a spec with a transposed D is planned as D^T = B^T * A^T, so a plan's
 D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA``, the argument
@@ -40,10 +41,12 @@ from deepgemm_codegen.signature import (
     reduce_parameters,
     repack_parameters,
     row_scales_parameters,
+    zero_points_parameters,
 )
 from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.tma import TensorMap
 from deepgemm_codegen.workspace import NO_WORKSPACE, Workspace
+from deepgemm_codegen.zero_points import ZEROS, ZeroPoints
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
@@ -65,6 +68,7 @@ __all__ = [
     "Rows",
     "Simt",
     "Wgmma",
+    "ZeroPoints",
     "as_program",
 ]
 
@@ -159,7 +163,7 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack | Rows | RowScales
+    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack | Rows | RowScales | ZeroPoints
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...] = ()
     dependent: bool = False
@@ -189,10 +193,8 @@ class KernelPlan:
     @property
     def kernel_parameters(self) -> tuple[Parameter, ...]:
         """The kernel's arguments, in order; the caller's, where nothing else stands for one."""
-        if isinstance(self.body, RowScales):
-            return row_scales_parameters(self.spec, VALUES, self.body.scale)
-        if isinstance(self.body, Repack):
-            return repack_parameters(self.spec, self.body.matrices)
+        if isinstance(self.body, (Repack, RowScales, ZeroPoints)):
+            return self._side_parameters(self.body)
         if isinstance(self.body, Rows) and not self.body.parts:
             return self.parameters
         if isinstance(self.body, Reduce | Rows):
@@ -202,6 +204,14 @@ class KernelPlan:
         if self.output.partial:
             return partial_parameters(self.spec, self.tensor_maps, packed, PARTIALS)
         return self._written(kernel_parameters(self.spec, self.tensor_maps, packed))
+
+    def _side_parameters(self, body: Repack | RowScales | ZeroPoints) -> tuple[Parameter, ...]:
+        """Those of a kernel that prepares operands, or makes D of values."""
+        if isinstance(body, RowScales):
+            return row_scales_parameters(self.spec, VALUES, body.scale)
+        if isinstance(body, ZeroPoints):
+            return zero_points_parameters(self.spec, body.operands)
+        return repack_parameters(self.spec, body.matrices)
 
     def _written(self, found: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
         """Parameters with the region that stands for D, where one does."""
@@ -217,9 +227,24 @@ class KernelPlan:
         return self.output.halves > 1
 
     @property
+    def zeroed(self) -> bool:
+        """Whether the kernel takes from its sums what zero points of A and B are to blame for."""
+        return self.spec.zero_points and self.multiplies
+
+    @property
+    def row_zeros(self) -> str:
+        """The region with two numbers a row of the plan, see `deepgemm_codegen.zero_points`."""
+        return ZEROS["b" if self.transposed else "a"]
+
+    @property
+    def column_zeros(self) -> str:
+        """The same a column."""
+        return ZEROS["a" if self.transposed else "b"]
+
+    @property
     def multiplies(self) -> bool:
         """Whether the kernel computes A * B."""
-        return not isinstance(self.body, (Reduce, Repack, Rows, RowScales))
+        return not isinstance(self.body, (Reduce, Repack, Rows, RowScales, ZeroPoints))
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -292,7 +317,7 @@ class KernelPlan:
     @property
     def blocks(self) -> Expression:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
-        if isinstance(self.body, Repack):
+        if isinstance(self.body, (Repack, ZeroPoints)):
             return self.body.blocks
         if isinstance(self.body, (Bandwidth, Reduce, Rows, RowScales, Simt)):
             return self.tiles if self.abreast == 1 else ceildiv(self.tiles, self.abreast)

@@ -27,6 +27,7 @@ from deepgemm_codegen.repack import VECTOR_BYTES, Repack
 from deepgemm_codegen.row_scales import RowScales
 from deepgemm_codegen.rows_text import RowsText, row_primitives, rows_text
 from deepgemm_codegen.stride_text import PointerText, batch_pointers, batch_strides, stride_of
+from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,6 +121,8 @@ class Text:
     reads_columns: bool
     inside: str
     fragment_columns: str
+    fragment_row: str
+    warp_column: str
     add: str
     block: str
     threads: str
@@ -147,8 +150,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     The width is for templates that print one function a width; others ignore it.
     """
     body = plan.body
-    if isinstance(body, (Reduce, Repack, Rows, RowScales)):
-        return tuple(dict.fromkeys((*_side_primitives(plan), *_launch_primitives(plan))))
+    if isinstance(body, (Reduce, Repack, Rows, RowScales, ZeroPoints)):
+        return tuple(dict.fromkeys((*_side_primitives(plan), *_common_primitives(plan))))
     leaving: str
     if isinstance(body, Wgmma):
         names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
@@ -177,7 +180,7 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
         names.append((_mma(plan), 0))
         leaving = "slab"
     names.extend((name, 0) for name in output_primitives(plan, leaving))
-    names.extend(_launch_primitives(plan))
+    names.extend(_common_primitives(plan))
     return tuple(dict.fromkeys(names))
 
 
@@ -196,15 +199,22 @@ def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
         return row_primitives(plan)
     if isinstance(plan.body, Repack):
         return [("load_words", VECTOR_BYTES), ("shift_words", 0), ("request_16", 0)]
+    if isinstance(plan.body, ZeroPoints):
+        less = any(operand.less for operand in plan.body.operands)
+        return [("with_zero", 0), *([("less_zero", 0)] if less else [])]
     own = ["load_values", "at_least"]
     if isinstance(plan.body, Reduce):
         own = [*(["wrapping_add"] if plan.spec.dtype_acc.integer else []), "load_sums"]
     return [(name, 0) for name in (*own, *output_primitives(plan, ""))]
 
 
-def _launch_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
-    """The wrappers by which a kernel overlaps with its neighbours in the stream."""
-    wanted = {"launch_dependents": plan.followed, "wait_for_kernel_before": plan.dependent}
+def _common_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
+    """The wrappers that any kernel may use: to overlap with its neighbours, for zero points."""
+    wanted = {
+        "take_zeros": plan.zeroed,
+        "launch_dependents": plan.followed,
+        "wait_for_kernel_before": plan.dependent,
+    }
     return [(name, 0) for name, needed in wanted.items() if needed]
 
 
@@ -368,6 +378,7 @@ def text_of(plan: KernelPlan) -> Text:
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     clustered = isinstance(plan.body, Wgmma) and plan.body.cluster > 1
     per_cluster = " / CLUSTER" if clustered else ""
+    whole = isinstance(plan.body, Wgmma)  # an instruction spans the tile's columns
     return Text(
         fixed_extents=tuple(e for e in extents if not e.dynamic),
         dynamic_extents=tuple(e for e in extents if e.dynamic),
@@ -409,7 +420,9 @@ def text_of(plan: KernelPlan) -> Text:
         reads_columns=reads_columns,
         grid=_grid_c(plan),
         inside=_inside(plan),
-        fragment_columns="TILE_N / 8" if isinstance(plan.body, Wgmma) else "FRAGMENTS_N",
+        fragment_columns="TILE_N / 8" if whole else "FRAGMENTS_N",
+        fragment_row="m0 + i * 64 + warp * 16" if whole else "m0 + warp_m * WARP_M + i * MMA_M",
+        warp_column="n0" if whole else "n0 + warp_n * WARP_N",
         add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
         unit="unit" if plan.output.partial else "tile",
         units="units" if plan.output.partial else "tiles",

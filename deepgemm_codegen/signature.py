@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.dtypes import FP32
+from deepgemm_codegen.dtypes import FP32, INT32
+from deepgemm_codegen.zero_points import ZEROS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.repack import Packed
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tma import TensorMap
+    from deepgemm_codegen.zero_points import OperandZeros
 
 __all__ = [
     "Parameter",
@@ -24,7 +26,11 @@ __all__ = [
     "reduce_parameters",
     "repack_parameters",
     "row_scales_parameters",
+    "zero_points_parameters",
 ]
+
+ZERO_POINTS = ("zero_point_a", "zero_point_b")
+"""Arguments that only the kernel before the product takes."""
 
 _SCALARS = {"alpha": "float", "beta": "float", "scalar": "float", "dim": "int", "stride": "i64"}
 
@@ -100,6 +106,7 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
         for index, step in enumerate(spec.epilogue)
         for operand in step.operands
     ]
+    met.extend((operand.name, operand) for operand in spec.zero_operands)
     found = [Parameter("a", "a", spec.dtype_a, array=spec.scattered("a"))]
     if spec.multiplies:
         found.append(Parameter("b", "b", spec.dtype_b, array=spec.scattered("b")))
@@ -150,8 +157,10 @@ def kernel_parameters(
             found.append(Parameter(mapped[pointer], "map"))
         elif parameter.name in packed:
             found.append(Parameter(pointer, "region", parameter.dtype))
-        elif parameter.name not in strides:
+        elif parameter.name not in strides and parameter.name not in ZERO_POINTS:
             found.append(parameter)
+    if spec.zero_points:
+        found.extend(Parameter(region, "region", INT32) for region in ZEROS.values())
     return tuple(found)
 
 
@@ -171,7 +180,7 @@ def partial_parameters(
 
 def reduce_parameters(spec: GemmSpec, partials: str) -> tuple[Parameter, ...]:
     """The arguments of a kernel that makes D of the region ``partials``."""
-    unused = ("a", "b", "k", "lda", "ldb")
+    unused = ("a", "b", "k", "lda", "ldb", *ZERO_POINTS)
     found = (p for p in parameters(spec) if p.name not in unused)
     return (Parameter(partials, "region", spec.dtype_acc), *found)
 
@@ -193,3 +202,18 @@ def row_scales_parameters(spec: GemmSpec, values: str, scale: str) -> tuple[Para
     used = ("d", scale, "m", "ldd")
     found = (p for p in parameters(spec) if p.name in used)
     return (Parameter(values, "region", FP32), *found)
+
+
+def zero_points_parameters(
+    spec: GemmSpec, operands: Sequence[OperandZeros]
+) -> tuple[Parameter, ...]:
+    """The arguments of a kernel that prepares zero points of operands."""
+    found = [Parameter(operand.name, "region", INT32, written=True) for operand in operands]
+    needed = {"alpha", *ZERO_POINTS}
+    for operand in operands:
+        extents = [operand.across]
+        if operand.summed:
+            needed |= {operand.source, f"ld{operand.source}"}
+            extents.append(operand.k)
+        needed |= {extent.symbol for extent in extents if extent.dynamic}
+    return (*found, *(p for p in parameters(spec) if p.name in needed))

@@ -7,6 +7,7 @@ table `FIELDS`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -14,7 +15,13 @@ from deepgemm_codegen import batching
 from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.batching import DENSE, POINTERS, SHARED, Stride
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
-from deepgemm_codegen.epilogue import FLOATS, EpilogueStep, StepOperand, parse_epilogue
+from deepgemm_codegen.epilogue import (
+    AXIS_WORDS,
+    FLOATS,
+    EpilogueStep,
+    StepOperand,
+    parse_epilogue,
+)
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import (
     DEFAULT_ALIGNMENT,
@@ -39,6 +46,9 @@ MAX_NORM = 1 << 24
 
 MAX_STEPS = 64
 """Most epilogue steps: each may take a pointer of the kernel\'s 4 KB of arguments."""
+
+ZERO_POINT_WORDS = {"a": ("per_tensor", "per_token"), "b": ("per_tensor", "per_channel")}
+"""Zero points of A and of B that are given at each launch: one, or one a row or column."""
 
 DEFAULT_DYNAMIC_MAX = 4096
 """A dynamic dimension without a maximum is planned for this size."""
@@ -111,6 +121,9 @@ class GemmSpec:
         dtype_d: type of D.
         dtype_acc: accumulator type: int32 for int8 and uint8, else fp32.
         accumulate: of e4m3 and e5m2 ``promoted`` or ``fast``, see `precision`; else empty.
+        zero_point_a, zero_point_b: of int8 and uint8: what is taken from each element before it is
+            multiplied: a whole number, ``per_tensor``, and of A ``per_token``, of B
+            ``per_channel``; empty for nothing.
         layout: two letters, A then B: ``n`` row-major as written, ``t`` stored transposed.
         layout_d: the letter of D and C.
         lda, ldb, ldc, ldd: leading dimensions in elements; 0 where it equals a dynamic dimension.
@@ -140,6 +153,8 @@ class GemmSpec:
     dtype_c: DType | None = None
     dtype_acc: DType = FP32
     accumulate: str = ""
+    zero_point_a: str = ""
+    zero_point_b: str = ""
     batch: int = 1
     layout: str = "nn"
     layout_d: Literal["n", "t"] = "n"
@@ -192,6 +207,7 @@ class GemmSpec:
         self._check_quantization()
         self._check_pairs()
         self._check_norms()
+        self._check_zero_points()
         self._fill_leading_dimensions()
         self._check_strides()
         self._check_alignments()
@@ -414,6 +430,60 @@ class GemmSpec:
                 )
 
     @property
+    def zero_points(self) -> bool:
+        """Whether A or B has zero points."""
+        return bool(self.zero_point_a or self.zero_point_b)
+
+    @property
+    def zero_operands(self) -> tuple[StepOperand, ...]:
+        """The zero points of A and B that are given at each launch, of the operands' types."""
+        found = []
+        for letter in "ab":
+            word = getattr(self, f"zero_point_{letter}")
+            if word in ZERO_POINT_WORDS[letter]:
+                dtype = self.dtype_a if letter == "a" else self.dtype_b
+                access = AXIS_WORDS[word]
+                found.append(StepOperand(f"zero_point_{letter}", access, dtype))
+        return tuple(found)
+
+    def _check_zero_points(self) -> None:
+        """Of whole numbers only, along what is not summed, and within the operand's type."""
+        for letter, words in ZERO_POINT_WORDS.items():
+            name = f"zero_point_{letter}"
+            given = getattr(self, name).strip()
+            if not given:
+                continue
+            dtype = self.dtype_a if letter == "a" else self.dtype_b
+            if not dtype.integer:
+                raise InputError(f"{name} = {given}: {dtype} has none; leave it out")
+            if self.batch > 1:
+                raise InputError(
+                    f"{name} = {given}: zero points are taken from one product at a time; leave"
+                    " batch out"
+                )
+            if self.pairs is not None:
+                raise InputError(
+                    f"{name} = {given}: no kernel folds zero points into the pairs of"
+                    f" {self.pairs.kind}; leave one of them out"
+                )
+            word = {"scalar": words[0], "row": "per_token", "column": "per_channel"}.get(
+                given, given
+            )
+            if word not in words:
+                if word in ("per_token", "per_channel"):
+                    raise InputError(
+                        f"{name} = {given}: along k, over which is summed, it would not be one"
+                        f" number of a sum; give {' or '.join(words)}, or a number"
+                    )
+                least, most = int(dtype.least), int(dtype.largest)
+                remedy = f"give {' or '.join(words)}, or a whole number from {least} to {most}"
+                number = re.fullmatch(r"[-+]?[0-9]{1,4}", word)
+                if number is None or not least <= int(word) <= most:
+                    raise InputError(f"{name} = {given}: {remedy}{nearest(given, list(words))}")
+                word = str(int(word))
+            object.__setattr__(self, name, word)
+
+    @property
     def saturates(self) -> bool:
         """Whether what is beyond an 8-bit D becomes its largest number."""
         return self.quantizes is None or self.quantizes.values.get("saturate", True)
@@ -511,6 +581,8 @@ class GemmSpec:
             "dtype_c": "" if self.dtype_c is None else str(self.dtype_c),
             "dtype_d": self._output_text(),
             "accumulate": "" if self.accumulate == ACCUMULATE[0] else self.accumulate,
+            "zero_point_a": self.zero_point_a,
+            "zero_point_b": self.zero_point_b,
             "layout": "" if self.layout == "nn" else self.layout,
             "layout_d": "" if self.layout_d == "n" else self.layout_d,
             **{f"ld{operand}": self._leading_text(operand) for operand in "abcd"},
@@ -589,6 +661,8 @@ class GemmSpec:
             op=values.get("op", OPS[0]),
             dtype_acc=parse_dtype(str(values.get("dtype_acc", dtype_a.accumulator or "fp32"))),
             accumulate=str(values.get("accumulate", "")),
+            zero_point_a=str(values.get("zero_point_a", "")),
+            zero_point_b=str(values.get("zero_point_b", "")),
             batch=number("batch", 1),
             layout=str(values.get("layout", "nn")),
             layout_d=values.get("layout_d", "n"),
@@ -666,6 +740,8 @@ FIELDS: dict[str, str] = {
     "dtype_d": "type of D: fp16, bf16, fp32; int32 where A and B are int8 or uint8",
     "dtype_acc": "type that sums are kept in: fp32, int32 for int8 and uint8",
     "accumulate": "e4m3 and e5m2: promoted to fp32 every 128 of k, or fast, 13 bits of a fraction",
+    "zero_point_a": "taken from A's int8 or uint8: per_tensor, per_token, or a number; exact",
+    "zero_point_b": "the same of B: per_tensor, per_channel, or a number",
     "layout": "A's letter then B's: n row-major as written, t stored transposed",
     "layout_d": "letter of D and C",
     "lda": "leading dimension of A in elements",

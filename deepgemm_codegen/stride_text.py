@@ -10,6 +10,7 @@ from deepgemm_codegen.epilogue_text import matrices_of, matrix_text
 from deepgemm_codegen.plan import Rows
 from deepgemm_codegen.repack import Repack
 from deepgemm_codegen.row_scales import RowScales
+from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
@@ -44,7 +45,7 @@ def stride_of(plan: KernelPlan, pointer: str, dense: str) -> str:
 def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     """(pointer, elements in C) of what moves on from product to product."""
     output = plan.output
-    if isinstance(plan.body, Repack):
+    if isinstance(plan.body, (Repack, ZeroPoints)):
         return ()
     found: list[tuple[str, str]] = []
     if isinstance(plan.body, RowScales):

@@ -53,6 +53,8 @@ _METAVARS = {
     "layout_d": "n|t",
     "accumulate": "promoted|fast",
     "launch": "HOW",
+    "zero_point_a": "POINT",
+    "zero_point_b": "POINT",
     "epilogue": "STEPS",
     "arch": "ARCH",
     "gpu": "NAME",

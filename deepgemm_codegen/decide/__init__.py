@@ -30,6 +30,7 @@ from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
 from deepgemm_codegen.decide.rows.choice import RowChoice
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
+from deepgemm_codegen.decide.zero_points import with_zero_points
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -70,4 +71,5 @@ def _decided(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> P
     if winner is None:
         raise refuse(setting, considered)
     decisions = winner.decisions(considered.reason(setting))
-    return winner.choice.program(spec, arch, decisions + folded)
+    program = winner.choice.program(spec, arch, decisions + folded)
+    return with_zero_points(program, arch) if spec.zero_points else program

@@ -11,6 +11,7 @@ from deepgemm_codegen.decide.fold import answers_fold, fold
 from deepgemm_codegen.decide.misses import Rejection
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.row_scales import row_scales_answer, row_scales_clocks, values_spec
+from deepgemm_codegen.decide.zero_points import zero_points_answer, zero_points_clocks
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -94,7 +95,7 @@ def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) ->
         raise refuse(setting, considered)
     family, *others = winner.decisions(considered.reason(setting))
     others += folded
-    return Explanation(
+    told = Explanation(
         spec=str(spec),
         target=f"{arch.name}{'a' if arch.wgmma else ''}, {arch.gpu.name}, {arch.gpu.sms} SMs",
         decisions=(
@@ -105,17 +106,27 @@ def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) ->
         rejections=winner.rejections(),
         costed=winner.costed,
     )
+    if not spec.zero_points:
+        return told
+    answer = zero_points_answer(spec, arch, len(told.decisions) + 1)
+    return _longer(told, answer, zero_points_clocks(spec, arch), arch)
 
 
 def _with_row_scales(values: Explanation, spec: GemmSpec, arch: Arch) -> Explanation:
     """The explanation of a product with that of the kernel behind it."""
-    more, prediction = row_scales_clocks(spec, arch), values.prediction
+    answer = row_scales_answer(spec, arch, len(values.decisions) + 1)
+    told = _longer(values, answer, row_scales_clocks(spec, arch), arch)
+    return replace(told, spec=str(spec))
+
+
+def _longer(told: Explanation, answer: Decision, clocks: float, arch: Arch) -> Explanation:
+    """An explanation with that of one more kernel."""
+    prediction = told.prediction
     return replace(
-        values,
-        spec=str(spec),
-        decisions=(*values.decisions, row_scales_answer(spec, arch, len(values.decisions) + 1)),
+        told,
+        decisions=(*told.decisions, answer),
         prediction=prediction._replace(
-            clocks=prediction.clocks + more, us=prediction.us + more / arch.gpu.clock_mhz
+            clocks=prediction.clocks + clocks, us=prediction.us + clocks / arch.gpu.clock_mhz
         ),
     )
 

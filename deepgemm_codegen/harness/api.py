@@ -158,7 +158,8 @@ def same_bits(device: Device, emulator: Device, case: Case, blocks: tuple[int, .
     wrong = elements = 0
     first: Difference | None = None
     for block, name in product(blocks, problem.outputs):
-        matrix, region = problem.matrix(name), region_of(problem, block)
+        matrix = problem.matrix(name)
+        region = problem.place(name, region_of(problem, block))
         got = read_region(matrix, there.outputs[name].bits, region, device.xp)
         if hasattr(got, "get"):  # a cupy array comes to the CPU
             got = got.get()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.harness.problem import Region
 from deepgemm_codegen.plan import Persistent, Wgmma
 from deepgemm_codegen.repack import Repack
+from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,6 +111,8 @@ def blocks_for(
     """
     if tiles is None:
         return None
+    if isinstance(kernel.body, ZeroPoints):
+        return _summing_blocks(problem, kernel.body, tiles)
     if isinstance(kernel.body, Repack):
         return _copying_blocks(problem, kernel.body, tiles)
     if kernel.abreast > 1:
@@ -247,6 +250,21 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
                 for column in _covering(*columns, tile_columns)
             )
         first += along * across
+    return tuple(sorted(found))
+
+
+def _summing_blocks(problem: Problem, body: ZeroPoints, tiles: tuple[int, ...]) -> tuple[int, ...]:
+    """The blocks of a `ZeroPoints` that the product's tiles need."""
+    found: set[int] = set()
+    first = 0
+    for operand in body.operands:
+        each = operand.tiles.evaluate(problem.sizes)
+        for region in regions_of(problem, tiles):
+            ends = (region.row, region.row_end)
+            if operand.source == "b":
+                ends = (region.column, region.column_end)
+            found.update(first + block for block in _covering(*ends, body.rows))
+        first += each
     return tuple(sorted(found))
 
 

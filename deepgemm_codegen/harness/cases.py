@@ -23,7 +23,7 @@ from deepgemm_codegen.harness.inputs import (
     exact_limit,
 )
 from deepgemm_codegen.harness.problem import Problem, bind
-from deepgemm_codegen.plan import Reduce, Repack, Rows, RowScales, as_program
+from deepgemm_codegen.plan import Reduce, Repack, Rows, RowScales, ZeroPoints, as_program
 from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class _Sizes:
 
 def _scalars(spec: GemmSpec, kind: str, k: int | None, alpha: float) -> dict[str, float]:
     """Numbers for the steps that take some: each another, none a power of two."""
-    found = {}
+    found = {o.name: 5.0 if o.name.endswith("a") else 3.0 for o in spec.zero_operands if o.scalar}
     for index, step in enumerate(spec.epilogue):
         for operand in step.operands:
             if not operand.scalar:
@@ -291,7 +291,9 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
         tile_m, tile_n = tile_n, tile_m
     tile_k = plan.k.tile
     each = tile_k * plan.k.split  # a slice for every part
-    stages = 2 if isinstance(plan.body, (Reduce, Repack, Rows, RowScales)) else plan.body.stages
+    stages = 2
+    if not isinstance(plan.body, (Reduce, Repack, Rows, RowScales, ZeroPoints)):
+        stages = plan.body.stages
 
     def sizes(m: int, n: int, k: int, padding: int = 0) -> _Sizes:
         return _Sizes(

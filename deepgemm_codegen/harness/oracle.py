@@ -165,7 +165,18 @@ class Oracle:
         along = self.xp.arange(self.problem.k, dtype=self.xp.int64)
         a = self.operand("a", batch, rows, along[None, :])
         b = self.operand("b", batch, along[:, None], columns)
-        return a, b
+        return a - self._zero_point("a", rows), b - self._zero_point("b", columns)
+
+    def _zero_point(self, letter: str, along: Any) -> Any:
+        """The zero points of A's rows, or of B's columns, as they broadcast."""
+        name, text = f"zero_point_{letter}", getattr(self.problem.spec, f"zero_point_{letter}")
+        found = next((o for o in self.problem.spec.zero_operands if o.name == name), None)
+        if found is None:
+            return float(text or 0)
+        if found.scalar:
+            return self.problem.scalars[name]
+        zero = self.xp.zeros_like(along)
+        return self.operand(name, zero, zero, along)
 
     @quiet()
     def products(self, region: Region) -> Expected:

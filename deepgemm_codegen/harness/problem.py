@@ -332,6 +332,12 @@ def bind(
     along = "k" if spec.multiplies else "n"
     roles = {"a": ("m", along, spec.layout[0]), "b": ("k", "columns of b", spec.layout[1])}
     lengths = {**sizes, "columns of b": spec.halves * sizes["n"]}
+    promising = {
+        operand.argument(index)
+        for index, step in enumerate(spec.epilogue)
+        for operand in step.operands
+        if step.definition.normalizes
+    }
     found = []
     for parameter in program.parameters:
         if parameter.dtype is None:
@@ -341,8 +347,7 @@ def bind(
             length = lengths["n" if operand.access == "column" else "m"]
             if operand.access == "column" and spec.pairs_behind(parameter.name):
                 length *= spec.halves
-            step = spec.epilogue[int(parameter.name[len(operand.name) :])]
-            promised = operand.align if step.definition.normalizes else parameter.dtype.bytes
+            promised = operand.align if parameter.name in promising else parameter.dtype.bytes
             found.append(
                 Matrix(
                     name=parameter.name,

@@ -14,7 +14,7 @@ from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.precision import ACCUMULATE
-from deepgemm_codegen.spec import FIELDS, LAUNCHES, MAX_DIMENSION, OPS
+from deepgemm_codegen.spec import FIELDS, LAUNCHES, MAX_DIMENSION, OPS, ZERO_POINT_WORDS
 
 __all__ = [
     "CHOICES",
@@ -30,9 +30,10 @@ __all__ = [
     "written",
 ]
 
-Kind = Literal["dim", "number", "stride", "dtype", "choice", "epilogue", "text"]
+Kind = Literal["dim", "number", "stride", "dtype", "choice", "zero_point", "epilogue", "text"]
 """How a value is written: a size or ``dynamic``, a whole number, one or a word for it, a type's
-name, one of a few words, epilogue steps, or free text."""
+name, one of a few words, one of those or a whole number (a zero point), epilogue steps, or free
+text."""
 
 NAME = "name"
 """The YAML key of the spec's ``label``."""
@@ -57,7 +58,13 @@ HELP: dict[str, str] = {
 """Help text of every field under its YAML key, the name first."""
 
 
-_KIND_OF_STEM: dict[str, Kind] = {"stride": "stride", "dtype": "dtype", "epilogue": "epilogue"}
+_KIND_OF_STEM: dict[str, Kind] = {
+    "stride": "stride",
+    "dtype": "dtype",
+    "zero": "zero_point",
+    "epilogue": "epilogue",
+}
+"""Kinds by the first word of a field's name."""
 
 
 def kind_of(name: str) -> Kind:
@@ -66,9 +73,7 @@ def kind_of(name: str) -> Kind:
         return "dim"
     if name in CHOICES:
         return "choice"
-    if name in OVERRIDES or name in ("batch", "sms"):
-        return "number"
-    if name.startswith(("align_", "ld")):
+    if name in OVERRIDES or name in ("batch", "sms") or name.startswith(("align_", "ld")):
         return "number"
     return _KIND_OF_STEM.get(name.partition("_")[0], "text")
 
@@ -89,8 +94,9 @@ def written(name: str) -> str:
         return "one of " + ", ".join([*DTYPES, *(["none"] if name == "dtype_c" else [])])
     if kind == "epilogue":
         return f"a list of steps: {', '.join(STEP_NAMES)}"
-    if kind == "text":
-        return "text"
+    if kind in ("text", "zero_point"):
+        words = ZERO_POINT_WORDS.get(name[-1], ()) if kind == "zero_point" else ()
+        return f"{', '.join(words)}, or a whole number" if words else "text"
     low, high = bounds(name)
     number = f"a whole number from {low} to {high}"
     if kind == "stride":

@@ -9,6 +9,7 @@ from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import AXIS_WORDS, STEPS
 from deepgemm_codegen.numbers import MAX_DIMENSION
+from deepgemm_codegen.spec import ZERO_POINT_WORDS
 from deepgemm_codegen.specfile.fields import (
     CHOICES,
     GROUPS,
@@ -163,9 +164,17 @@ def _value(name: str) -> dict[str, Any]:
         return {"enum": [*words, "none"] if name == "dtype_c" else words}
     if kind == "choice":
         return {"enum": list(CHOICES[name])}
-    if kind == "epilogue":
-        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/step"}}]}
-    return {"type": ["string", "number"]}
+    if kind == "zero_point":
+        return _zero_point(name)
+    steps = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/step"}}]}
+    return steps if kind == "epilogue" else {"type": ["string", "number"]}
+
+
+def _zero_point(name: str) -> dict[str, Any]:
+    """Zero points of A or of B: words for what they lie along, or a number of either type."""
+    axes = {AXIS_WORDS[word] for word in ZERO_POINT_WORDS[name[-1]]}
+    words = [word for word, axis in AXIS_WORDS.items() if axis in axes]
+    return {"anyOf": [{"enum": words}, {"type": "integer", "minimum": -128, "maximum": 255}]}
 
 
 def _step() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from deepgemm_codegen.batching import parse as parse_stride
 from deepgemm_codegen.dtypes import FP16, parse_dtype
 from deepgemm_codegen.epilogue import STEPS, parse_epilogue, read_option, step_kind
 from deepgemm_codegen.errors import InputError, nearest
-from deepgemm_codegen.specfile.fields import CHOICES, STEP_NAMES, kind_of
+from deepgemm_codegen.specfile.fields import CHOICES, STEP_NAMES, kind_of, written
 from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -349,6 +349,7 @@ _READERS: dict[str, Callable[[str, Node], str]] = {
     "stride": _stride,
     "dtype": _dtype,
     "choice": lambda name, node: _word(name, node, "give one of its words"),
+    "zero_point": lambda name, node: _word(name, node, f"give {written(name)}"),
     "epilogue": _epilogue,
     "text": _text,
 }

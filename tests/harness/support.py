@@ -18,6 +18,7 @@ from deepgemm_codegen.decide import (
     decide,
 )
 from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
+from deepgemm_codegen.decide.zero_points import with_zero_points
 from deepgemm_codegen.harness.blocks import regions_of, written_by
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
@@ -53,9 +54,11 @@ def program_of(text: str, choice: Choice | None = SMALL) -> Program:
     arch = load_arch(spec.arch, spec.gpu, spec.sms)
     if choice is None:
         return decide(spec, arch)
-    if spec.computes_scales:
-        return with_row_scales(choice.program(values_spec(spec), arch), spec, arch)
-    return choice.program(spec, arch)
+    planned = values_spec(spec) if spec.computes_scales else spec
+    program = choice.program(planned, arch)
+    if spec.zero_points:
+        program = with_zero_points(program, arch)
+    return with_row_scales(program, spec, arch) if spec.computes_scales else program
 
 
 def plan_of(text: str, choice: Choice | None = SMALL) -> KernelPlan:

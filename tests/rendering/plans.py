@@ -14,6 +14,7 @@ from deepgemm_codegen.decide import (
 )
 from deepgemm_codegen.decide.fold import fold, with_asked
 from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
+from deepgemm_codegen.decide.zero_points import with_zero_points
 from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec import GemmSpec
 
@@ -26,10 +27,11 @@ def _plan(
 ) -> Program:
     spec = GemmSpec.from_fields(dict(fields))
     arch = load_arch(spec.arch)
-    if spec.computes_scales:
-        values = choice.program(values_spec(spec), arch, DECISIONS)
-        return with_row_scales(values, spec, arch)
-    return choice.program(spec, arch, DECISIONS)
+    planned = values_spec(spec) if spec.computes_scales else spec
+    program = choice.program(planned, arch, DECISIONS)
+    if spec.zero_points:
+        program = with_zero_points(program, arch)
+    return with_row_scales(program, spec, arch) if spec.computes_scales else program
 
 
 def _folded(choice: MmaSyncChoice, **fields: object) -> Program:
@@ -687,6 +689,29 @@ GOLDEN: dict[str, Program] = {
         layout="nt",
         epilogue="silu,quantize:e4m3:dynamic",
         launch="dependent",
+        arch="sm_90a",
+    ),
+    # Zero points a row and a column, of operands with k in rows and in columns.
+    "zero_points_nn": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 2, 2, 8),
+        m=1001,
+        n=120,
+        k=256,
+        dtype="int8",
+        layout="nn",
+        zero_point_a="per_token",
+        zero_point_b="per_channel",
+        arch="sm_80",
+    ),
+    # A zero point of one side only, beside parts of k.
+    "zero_points_wgmma_nt": _plan(
+        WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8, 3, 128),
+        m=500,
+        n=512,
+        k=4096,
+        dtype="int8",
+        layout="nt",
+        zero_point_a=-7,
         arch="sm_90a",
     ),
     # Read once: rows of whole sectors past the L1, one row of A, k in whole slices.

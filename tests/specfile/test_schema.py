@@ -71,6 +71,8 @@ def test_every_field_has_the_kind_that_its_name_tells() -> None:
     assert {name for name, kind in kinds.items() if kind == "dtype"} == {
         name for name in FIELDS if name.startswith("dtype")
     }
+    zeros = [name for name, kind in kinds.items() if kind == "zero_point"]
+    assert zeros == ["zero_point_a", "zero_point_b"]
     numbers = {name for name, kind in kinds.items() if kind == "number"}
     assert set(OVERRIDES) - set(OVERRIDE_WORDS) < numbers
 
@@ -82,6 +84,7 @@ def test_groups() -> None:
         "tile": ["tile_m", "tile_n", "tile_k"],
         "warps": ["warps_m", "warps_n", "warps_k"],
         "cluster": ["cluster_m", "cluster_n"],
+        "zero_point": ["zero_point_a", "zero_point_b"],
     }
 
 
@@ -127,6 +130,8 @@ WRONG = [
     "dtype: fp61",
     "layout: qq",
     "layout_d: x",
+    "zero_point_a: per_channel",
+    "zero_point_b: 1000",
     "epilogue: [rleu]",
     "epilogue: [{bias: {aixs: row}}]",
     "epilogue: [{bias: {axis: rows}}]",

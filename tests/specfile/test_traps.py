@@ -247,7 +247,7 @@ EXTRAS = [
     ),
     (
         " epilogue: [{quantize: {scale: .nan, to: int8}}]}",
-        ["58: scale = .nan: per_tensor or per_token or per_channel or a number"],
+        ["58: scale = .nan: per_tensor or per_token or per_channel or dynamic or a number"],
     ),
     (
         " epilogue: [{quantize: {to: int9}}]}",

@@ -1,0 +1,110 @@
+"""Question: who sums the operands that zero points are taken from?
+
+The sums of A's rows and B's columns are not the product's to make: every tile of a row would make
+them again. A kernel before it makes them once, and the product takes them from its sums between its
+main loop and its epilogue, neither of which changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.split_k import REDUCE_US
+from deepgemm_codegen.dtypes import INT32
+from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.plan import Decision, Grid, Program
+from deepgemm_codegen.workspace import workspace_of
+from deepgemm_codegen.zero_points import OperandZeros, ZeroPoints
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.spec import GemmSpec
+
+__all__ = ["with_zero_points", "zero_points_answer", "zero_points_clocks"]
+
+SUM_RATE = 16
+"""Bytes a clock and multiprocessor that the sums read: a warp asks for 32 bytes at a time. An
+estimate."""
+
+
+def zero_points_clocks(spec: GemmSpec, arch: Arch) -> float:
+    """Clocks of the kernel before the product."""
+    machine = machine_of(arch, spec.dtype_a.name)
+    rows = (spec.m.size if spec.zero_point_b else 0) + (spec.n.size if spec.zero_point_a else 0)
+    bytes_read = rows * spec.k.size
+    moved = max(bytes_read / (machine.sms * SUM_RATE), bytes_read / machine.dram_rate)
+    return REDUCE_US * machine.clock_mhz + moved
+
+
+def zero_points_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:
+    """The question with its answer and reason, under the number that it has in the tree."""
+    us = zero_points_clocks(spec, arch) / machine_of(arch, spec.dtype_a.name).clock_mhz
+    summed = [
+        what
+        for what, other in (("A's rows", spec.zero_point_b), ("B's columns", spec.zero_point_a))
+        if other
+    ]
+    return Decision(
+        f"D{number:02}",
+        "zero points",
+        "a kernel before the product",
+        f"sums {' and '.join(summed)} once, in {us:.1f} us as predicted; folded in exactly",
+    )
+
+
+def _operand(kernel: KernelPlan, source: str) -> OperandZeros:
+    """One of the caller's operands."""
+    spec = kernel.spec
+    is_a = source == "a"
+    mine, other = spec.zero_point_a, spec.zero_point_b
+    if not is_a:
+        mine, other = other, mine
+    zero = mine or "0"
+    if mine in ("per_token", "per_channel"):
+        zero = f"zero_point_{source}[row]"
+    elif mine == "per_tensor":
+        zero = f"zero_point_{source}"
+    rows, columns = (kernel.n, kernel.m) if kernel.transposed else (kernel.m, kernel.n)
+    return OperandZeros(
+        source="a" if is_a else "b",
+        dtype=spec.dtype_a if is_a else spec.dtype_b,
+        across=rows if is_a else columns,
+        k=kernel.k,
+        k_major=spec.layout[0] == "n" if is_a else spec.layout[1] == "t",
+        leading=(spec.lda if is_a else spec.ldb) or None,
+        zero=zero,
+        summed=bool(other),
+        less=is_a and bool(mine) and bool(other),
+    )
+
+
+def with_zero_points(program: Program, arch: Arch) -> Program:
+    """A program of operands with zero points, with the kernel before it that sums them."""
+    product, spec = program.product, program.spec
+    name = kernel_name(spec)
+    early = arch.number >= DEPENDENT_FROM
+    body = ZeroPoints((_operand(product, "a"), _operand(product, "b")))
+    first = replace(
+        product,
+        name=f"{name}_zeros",
+        epilogue=(),
+        body=body,
+        schedule=Grid(raster_group=1),
+        decisions=(),
+        dependent=spec.launch == "dependent",
+        followed=early,
+    )
+    others = []
+    for kernel in program.kernels:
+        decisions = kernel.decisions
+        if decisions:
+            decisions += (zero_points_answer(spec, arch, len(decisions) + 1),)
+        renamed = f"{name}_{kernel.body.role}"
+        others.append(replace(kernel, name=renamed, decisions=decisions, dependent=early))
+    regions = [(operand.name, INT32, operand.elements) for operand in body.operands]
+    regions += [(r.name, r.dtype, r.elements) for r in program.workspace.regions]
+    return Program(name, (first, *others), workspace_of(regions))

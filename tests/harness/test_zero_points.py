@@ -1,0 +1,254 @@
+"""Zero points of int8 operands: folded in exactly, whatever layout, family and parts of k."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice, decide
+from deepgemm_codegen.decide.explain import explain
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.harness.inputs import Integers
+from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.verdict import format_verdict
+from deepgemm_codegen.harness.verify import judge
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.specfile import read
+from tests.harness.support import (
+    SMALL,
+    Choice,
+    assert_right,
+    device_of,
+    launch,
+    program_of,
+    source_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BYTES = MmaSyncChoice(64, 64, 64, 2, 2, 2, 2, 8)
+CUT = replace(BYTES, split_k=3)
+WGMMA = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8, tile_k=128)
+BOTH = "zero_point_a=per_token zero_point_b=per_channel"
+
+CASES: list[tuple[str, Choice | None]] = [
+    *((f"m=70 n=68 k=72 dtype=int8 layout={layout} {BOTH}", BYTES) for layout in ("nn", "tt")),
+    (f"m=70 n=68 k=72 dtype=uint8 dtype_b=int8 layout=nt {BOTH} dtype_d=fp32", BYTES),
+    (f"m=40 n=67 k=99 dtype=int8 dtype_b=uint8 layout=tn {BOTH} dtype_c=int32", BYTES),
+    (f"m=70 n=40 k=96 dtype=int8 layout=nt layout_d=t {BOTH}", BYTES),
+    (f"m=33 n=72 k=200 dtype=uint8 layout=tn layout_d=t {BOTH}", CUT),
+    (
+        f"m=dynamic:70 n=dynamic:70 k=dynamic:99 dtype=int8 {BOTH} epilogue=relu dtype_d=fp16",
+        BYTES,
+    ),
+    ("m=70 n=64 k=80 dtype=int8 layout=nt arch=sm_75 zero_point_a=per_tensor", BYTES),
+    ("m=70 n=64 k=80 dtype=uint8 layout=nn zero_point_b=128", BYTES),
+    ("m=70 n=64 k=80 dtype=int8 layout=tt zero_point_a=-3 zero_point_b=per_tensor", BYTES),
+    (f"m=70 n=64 k=80 dtype=int8 layout=nn {BOTH} epilogue=scale:row,quantize:int8:dynamic", BYTES),
+    (f"m=64 n=64 k=0 dtype=int8 {BOTH}", BYTES),
+    (f"m=100 n=72 k=272 dtype=int8 layout=nt arch=sm_90a {BOTH}", WGMMA),
+    (
+        f"m=200 n=136 k=272 dtype=uint8 layout=nt arch=sm_90a {BOTH} dtype_d=bf16 epilogue=bias",
+        WgmmaChoice(128, 64, 2, 1, 4, 2, 1, 8, tile_k=128),
+    ),
+    (
+        f"m=200 n=128 k=144 dtype=int8 layout=nt arch=sm_90a {BOTH} epilogue=quantize:int8",
+        WgmmaChoice(64, 64, 2, 2, 4, 1, 1, 8, tile_k=128),
+    ),
+    (
+        f"m=100 n=64 k=528 dtype=int8 layout=nt arch=sm_90a launch=dependent layout_d=t {BOTH}",
+        replace(WGMMA, split_k=2),
+    ),
+    (f"m=64 n=80 k=144 dtype=int8 layout=tn arch=sm_90a repack=on family=wgmma {BOTH}", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "choice"), CASES)
+def test_zero_points_are_folded_in_exactly(text: str, choice: Choice | None) -> None:
+    verdict = assert_right(text, choice)
+    assert {check.name for check in verdict.checks} >= {"exact", "hostile"}
+
+
+def test_the_extremes_of_both_types() -> None:
+    """Every sum is that of the differences, which have nine bits."""
+    rows = [[-128.0] * 40, [127.0] * 40]
+    text = f"m=2 n=3 k=40 dtype=int8 dtype_b=uint8 {BOTH}"
+    zeros: dict[str, Any] = {"zero_point_a": [[127.0, -128.0]], "zero_point_b": [[0.0, 255.0, 7.0]]}
+    d = launch(program_of(text, BYTES), a=rows, b=255, **zeros).d[0]
+    assert d.tolist() == [
+        [-255 * 255 * 40, 0, -255 * 248 * 40],
+        [255 * 255 * 40, 0, 255 * 248 * 40],
+    ]
+
+
+def test_sums_that_wrap_on_the_way_and_come_back() -> None:
+    """-128 * -128 * 131072 is 2^31, beyond int32; with -128 taken from B nothing is left."""
+    program = program_of("m=8 n=8 k=131072 dtype=int8 zero_point_b=-128", None)
+    assert (launch(program, a=-128, b=-128).d[0] == 0).all()
+
+
+def test_alpha_zero_reads_no_operand() -> None:
+    program = program_of(f"m=8 n=8 k=32 dtype=int8 {BOTH} dtype_c=int32", BYTES)
+    problem = bind(program, alpha=0.0, beta=1.0)
+    d = launch(program, problem, c=9, zero_point_a=3, zero_point_b=5).d[0]
+    assert (d == 9).all()
+
+
+def test_vectors_have_the_operands_types_and_lengths() -> None:
+    program = program_of(f"m=5 n=7 k=32 dtype=uint8 dtype_b=int8 {BOTH}", BYTES)
+    problem = bind(program)
+    a, b = problem.matrix("zero_point_a"), problem.matrix("zero_point_b")
+    assert (a.elements, a.dtype.name, b.elements, b.dtype.name) == (5, "uint8", 7, "int8")
+    assert [region.name for region in program.workspace.regions] == ["a_zeros", "b_zeros"]
+    assert [kernel.body.role for kernel in program.kernels] == ["zeros", "product"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dtype=fp16 zero_point_a=3", "zero_point_a = 3: fp16 has none; leave it out"),
+        (
+            "dtype=int8 zero_point_a=128",
+            (
+                "zero_point_a = 128: give per_tensor or per_token, or a whole number from -128 to"
+                " 127"
+            ),
+        ),
+        (
+            "dtype=uint8 zero_point_b=-1",
+            ("zero_point_b = -1: give per_tensor or per_channel, or a whole number from 0 to 255"),
+        ),
+        (
+            "dtype=int8 zero_point_b=2.5",
+            (
+                "zero_point_b = 2.5: give per_tensor or per_channel, or a whole number from -128"
+                " to 127"
+            ),
+        ),
+        (
+            "dtype=int8 zero_point_a=per_tokn",
+            (
+                "zero_point_a = per_tokn: give per_tensor or per_token, or a whole number from"
+                " -128 to 127 (did you mean 'per_token'?)"
+            ),
+        ),
+        (
+            "dtype=int8 zero_point_a=per_channel",
+            (
+                "zero_point_a = per_channel: along k, over which is summed, it would not be one"
+                " number of a sum; give per_tensor or per_token, or a number"
+            ),
+        ),
+        (
+            "dtype=int8 zero_point_b=row",
+            (
+                "zero_point_b = row: along k, over which is summed, it would not be one number of"
+                " a sum; give per_tensor or per_channel, or a number"
+            ),
+        ),
+        (
+            "dtype=int8 batch=2 zero_point_a=1",
+            "zero_point_a = 1: zero points are taken from one product at a time; leave batch out",
+        ),
+        (
+            "dtype=int8 dtype_d=fp32 zero_point_a=1 epilogue=swiglu",
+            (
+                "zero_point_a = 1: no kernel folds zero points into the pairs of swiglu; leave one"
+                " of them out"
+            ),
+        ),
+    ],
+)
+def test_refusals(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        GemmSpec.from_text(f"m=64 n=64 k=64 {text}")
+    assert str(caught.value) == message
+
+
+def test_the_text_form_round_trips() -> None:
+    spec = GemmSpec.from_text("m=8 n=8 k=8 dtype=int8 zero_point_a=row zero_point_b=+07")
+    assert (spec.zero_point_a, spec.zero_point_b) == ("per_token", "7")
+    assert GemmSpec.from_text(str(spec)) == spec
+
+
+def test_a_kernel_file_says_it_naturally(tmp_path: Path) -> None:
+    file = tmp_path / "kernels.yaml"
+    file.write_text(
+        "defaults: {arch: sm_80, dtype: int8, layout: nt}\n"
+        "kernels:\n"
+        "  - {name: one, m: 8, n: 8, k: 8, zero_point: {a: per_token, b: -3}}\n"
+        "  - {name: two, m: 8, n: 8, k: 8, zero_point_b: column}\n"
+    )
+    one, two = (entry.spec for entry in read(file))
+    assert (one.zero_point_a, one.zero_point_b) == ("per_token", "-3")
+    assert (two.zero_point_a, two.zero_point_b) == ("", "per_channel")
+
+
+def test_the_tree_says_who_sums_the_operands() -> None:
+    arch = load_arch("sm_80")
+    plain = GemmSpec.from_text("m=512 n=512 k=512 dtype=int8 layout=nt")
+    spec = replace(plain, zero_point_a="per_token")
+    last = decide(spec, arch).decisions[-1]
+    assert (last.question, last.choice) == ("zero points", "a kernel before the product")
+    assert re.fullmatch(
+        r"sums B's columns once, in [0-9.]+ us as predicted; folded in exactly", last.reason
+    )
+    told = explain(spec, arch)
+    assert told.decisions[-1] == last
+    assert told.prediction.us > explain(plain, arch).prediction.us
+
+
+def test_zero_points_by_hand_of_random_operands() -> None:
+    a, b = Integers(1, -128, 127), Integers(2, -128, 127)
+    m, n, k = 37, 41, 100
+    text = f"m={m} n={n} k={k} dtype=int8 layout=tn {BOTH}"
+    left = a.at(0, np.arange(m)[:, None], np.arange(k)[None, :], np).astype(np.int64)
+    right = b.at(0, np.arange(k)[:, None], np.arange(n)[None, :], np).astype(np.int64)
+    za, zb = np.arange(m) - 20, 100 - 3 * np.arange(n)
+    d = launch(
+        program_of(text, BYTES), a=a, b=b, zero_point_a=[za.tolist()], zero_point_b=[zb.tolist()]
+    ).d[0]
+    assert (d == (left - za[:, None]) @ (right - zb[None, :])).all()
+
+
+KIND = f"m=70 n=68 k=72 dtype=int8 layout=nn {BOTH}"
+PARTS = f"m=40 n=40 k=200 dtype=int8 layout=nt {BOTH}"
+
+MUTANTS: list[tuple[str, str, Choice, str, str]] = [
+    ("the product of both zero points left out", KIND, BYTES,
+     r"sum - static_cast<u32>\(zero\) \* static_cast<u32>\(elements\)", "sum"),
+    ("added instead of taken away", KIND, BYTES, r"\) - both", ") + both"),
+    ("rows' zero points left out", KIND, BYTES, r"\+ static_cast<u32>\(column\.x\)[^;]*;", ";"),
+    ("columns' zero points left out", KIND, BYTES,
+     r"static_cast<u32>\(row\.x\) \* static_cast<u32>\(column\.y\)", "0u"),
+    ("a warp's share left out", KIND, BYTES, r"other = 1; other < W", "other = 2; other < W"),
+    ("no barrier before warps meet", KIND, BYTES,
+     r"(sums\[warp\]\[lane\] = sum;)\s*__syncthreads\(\);", r"\1"),
+    ("a step of the shuffles left out", KIND, BYTES, r"apart = 16;", "apart = 8;"),
+    ("the last element left out", KIND, BYTES, r"k0 < K;", "k0 < K - 1;"),
+    ("the last block left out", KIND, BYTES, r"a_tiles = \(M \+ ROWS - 1\)", "a_tiles = (M)"),
+    ("upper and lower rows swapped", KIND, BYTES, r"half \* 8", "(1 - half) * 8"),
+    ("columns of a pair swapped", KIND, BYTES, r"e \* 2 \+ j % 2", "(1 - e) * 2 + j % 2"),
+    ("every part is less by them", PARTS, CUT, r"if \(part == 0\)", "if (true)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "choice", "pattern", "replacement"), MUTANTS)
+def test_a_mutant_fails(
+    name: str, text: str, choice: Choice, pattern: str, replacement: str
+) -> None:
+    program = program_of(text, choice)
+    source, count = re.subn(pattern, replacement, source_of(program))
+    assert count, name
+    verdict = judge(device_of(program, source), program)
+    assert not verdict.passed, "\n".join(format_verdict(verdict))
+
+
+def test_small_tiles_have_them_too() -> None:
+    assert_right(f"m=20 n=24 k=40 dtype=int8 layout=nt {BOTH} arch=sm_89", SMALL)
