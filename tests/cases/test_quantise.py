@@ -13,7 +13,7 @@ import pytest
 from deepgemm_codegen.harness.problem import bind
 from tests.cases import planted as faults
 from tests.cases.planted import planted
-from tests.harness.support import NAN, launch, plan_of
+from tests.harness.support import NAN, launch, plan_of, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,6 +142,15 @@ def test_every_finite_fp8_survives() -> None:
             for saturate in ("", ":saturate=no"):
                 found = quantized(x.tolist(), f"quantize:{name}{saturate}", arch)
                 assert found == wanted.tolist()
+
+
+@planted(faults.text(r"at_least\((__fdiv_rn\([^;]*\)), 1\.17549435e-38f\)", r"\1"))
+def test_q12_a_row_of_zeros_has_a_scale() -> None:
+    """Computed scales. Fault seen: a scale of zero, and 0 / 0 in the row."""
+    program = program_of("m=4 n=64 k=0 dtype_c=fp32 epilogue=quantize:e4m3:dynamic")
+    rows = [[1.0, -448.0] * 32, [0.5] * 64, [0.0] * 64, [3.0] * 64]
+    d = launch(program, bind(program, alpha=0.0, beta=1.0), c=rows).d[0]
+    assert d.tolist() == [[1.0, -448.0] * 32, [448.0] * 64, [0.0] * 64, [448.0] * 64]
 
 
 def test_division_by_the_scale() -> None:

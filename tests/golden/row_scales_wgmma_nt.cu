@@ -528,7 +528,7 @@ enum : int {
     PASS_N = ROW_THREADS * D_VECTOR,
     TILE_N = PASSES * PASS_N,  // a whole row of D
     ROW_WARPS = ROW_THREADS / 32,
-    SHARED_BYTES = THREADS / 32 * 4,
+    SHARED_BYTES = 0,
     TILES_N = (N + TILE_N - 1) / TILE_N,
 };
 static_assert(TILE_N >= N, "a block holds whole rows");
@@ -625,8 +625,7 @@ gemm_fp16_nt_dyn512x4096x4096_sm_90a_1adae95e_scales(
 #pragma unroll
     for (int apart = 16; apart > 0; apart /= 2)
         most = max(most, __shfl_xor_sync(0xffffffff, most, apart));
-    extern __shared__ __align__(16) unsigned char shared[];
-    u32* const warps = reinterpret_cast<u32*>(shared);
+    __shared__ u32 warps[THREADS / 32];
     if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = most;
     __syncthreads();
     const u32* const neighbours = warps + threadIdx.x / ROW_THREADS * ROW_WARPS;

@@ -21,19 +21,21 @@ from deepgemm_codegen.harness.numbers import encode, quantum, round_to
 from deepgemm_codegen.harness.oracle import StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.toolchain import build_cubin
-from tests.harness.support import SMALL, plan_of, source_of
+from tests.harness.support import SMALL, plan_of, program_of, source_of
 from tests.harness.test_mutants import KINDS, MUTANTS
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.verdict import Verdict
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import KernelPlan, Program
 
 pytestmark = pytest.mark.gpu
 
 TALL = MmaSyncChoice(128, 128, 32, 2, 4, 3, 2, 8)
 
 
-def judged(plan: KernelPlan, arch: str, source: str = "", *, emulate: bool = True) -> Verdict:
+def judged(
+    plan: Program | KernelPlan, arch: str, source: str = "", *, emulate: bool = True
+) -> Verdict:
     """Builds for the GPU here and judges there."""
     built = build_cubin(source or source_of(plan), name=plan.name, arch=arch)
     return verify(
@@ -59,6 +61,22 @@ def demand(verdict: Verdict) -> None:
 )
 def test_kernels_pass(text: str, layout: str, arch: str) -> None:
     demand(judged(plan_of(f"{text} layout={layout} arch={arch}"), arch))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=300 n=520 k=256 layout=nt epilogue=bias,swiglu",
+        "m=300 n=520 k=256 layout=nn epilogue=geglu,quantize:int8:per_channel",
+        "m=dynamic:500 n=1000 k=136 epilogue=bias,store,quantize:int8:dynamic",
+        "m=33 n=20000 k=64 epilogue=quantize:e4m3:dynamic batch=2",
+        "m=300 n=512 k=4096 layout=nt epilogue=swiglu,quantize:int8:dynamic",
+        "m=300 n=136 k=1000 dtype=int8 layout=nn zero_point_a=per_token zero_point_b=per_channel",
+        "m=70 n=136 k=8192 dtype=uint8 dtype_b=int8 layout=nt zero_point_a=128 split_k=4",
+    ],
+)
+def test_programs_that_quantise_pass(text: str, arch: str) -> None:
+    demand(judged(program_of(f"{text} arch={arch}", None), arch))
 
 
 @pytest.mark.parametrize("text", ["m=4097 n=4097 k=4097", "m=8192 n=8192 k=8192 layout=nt"])
