@@ -135,7 +135,7 @@ def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
     found = {} if body.parts else {"a": body.vector * spec.dtype_a.bytes}
     for operand in () if spec.norm is None else spec.epilogue[spec.norm].operands:
         name = operand.argument(spec.norm or 0)
-        found[name] = min(body.vector * operand.dtype.bytes, operand.align)
+        found[name] = min(body.vector * operand.dtype.bytes, 16)
     return found
 
 

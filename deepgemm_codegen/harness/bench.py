@@ -21,7 +21,7 @@ from deepgemm_codegen.harness.bench_stats import (
 )
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.plan import Bandwidth, MmaSync, Simt, Wgmma
+from deepgemm_codegen.plan import Bandwidth, MmaSync, Rows, Simt, Wgmma
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,6 +118,9 @@ def _choice(plan: KernelPlan) -> str:
         ]
         if body.cluster > 1:
             words.append(f"{body.cluster_m}x{body.cluster_n}cl")
+    elif isinstance(body, Rows):
+        held = f"{body.held}v" if body.held else "streamed"
+        words = [f"{body.warps_m}x{body.warps_n}w", held]
     if plan.k.split > 1:
         words.append(f"{plan.k.split}k")
     return " ".join(words)

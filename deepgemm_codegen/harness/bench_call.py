@@ -153,6 +153,8 @@ def fused_call_of(problem: Problem) -> Call | None:
 
 def no_plain_product(spec: GemmSpec) -> str:
     """Why the plain product cannot stand in a problem's D; empty where it can."""
+    if not spec.multiplies:
+        return "op = epilogue has no product"
     if spec.pairs is not None:
         return f"{spec.pairs.kind} makes D half as wide as the product"
     for letter in "abd":

@@ -180,7 +180,9 @@ def launches_for(sets: int, roof_us: float) -> int:
 def group_of(spec: GemmSpec) -> str:
     """The group that a spec's ratio is averaged in; the first that fits."""
     m, n, k = spec.m.size, spec.n.size, spec.k.size
-    if spec.batch > 1:
+    if not spec.multiplies:
+        name = "rows without a product"
+    elif spec.batch > 1:
         name = "batched"
     elif m <= 16:
         name = "decode (m <= 16)"

@@ -261,7 +261,7 @@ def _nans(problem: Problem, inputs: Inputs) -> dict[str, Values]:
     spec = problem.spec
     if not spec.dtype_a.integer and (problem.m > 1 or problem.n == 1):
         found["a"] = Nans(inputs.values["a"], rows=rows)
-    if not (spec.dtype_b.integer or spec.computes_scales) and problem.n > 1:
+    if not (spec.dtype_b.integer or problem.by_rows) and problem.n > 1:
         found["b"] = Nans(inputs.values["b"], columns=columns)
     return found
 

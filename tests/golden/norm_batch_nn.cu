@@ -330,10 +330,10 @@ gemm_fp16_nn_100xdyn3000x256_sm_80_c96e9aaa_product(
 // ==== rows ===================================================================================
 namespace rows {
 enum : int {
-    WARPS_N = 32,  // of a row, which a block has
-    MIN_BLOCKS = 2,
+    WARPS_N = 4,  // of a row, which a block has
+    MIN_BLOCKS = 9,
     WIDEST = 4,  // elements that a thread takes at a time
-    HELD = 4,  // elements that a thread holds
+    HELD = 24,  // elements that a thread holds
 };
 
 // ---- what follows from them ----------------------------------------------------------------
@@ -556,7 +556,7 @@ extern "C" int gemm_fp16_nn_100xdyn3000x256_sm_80_c96e9aaa_launch(
     product::gemm_fp16_nn_100xdyn3000x256_sm_80_c96e9aaa_product<<<
         static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha, n, ldb);
-    const i64 rows_blocks = 100 * ceildiv(i64{ n }, 4096) * 2;
+    const i64 rows_blocks = 100 * ceildiv(i64{ n }, 3072) * 2;
     rows::gemm_fp16_nn_100xdyn3000x256_sm_80_c96e9aaa_rows<<<
         static_cast<unsigned>(rows_blocks), rows::THREADS, rows::SHARED_BYTES, stream>>>(
         partials, d, weight0, alpha, n, ldd);

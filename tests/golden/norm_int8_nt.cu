@@ -310,8 +310,8 @@ gemm_int8_nt_512x512x4096_sm_80_a8e92c28_product(
 // ==== rows ===================================================================================
 namespace rows {
 enum : int {
-    TILE_M = 1,  // rows of a block, each a warp's
-    MIN_BLOCKS = 32,
+    TILE_M = 4,  // rows of a block, each a warp's
+    MIN_BLOCKS = 10,
     D_VECTOR = 4,  // elements that a thread takes at a time
     HELD = 16,  // elements that a thread holds
     SPLIT_K = 2,
@@ -516,7 +516,7 @@ extern "C" int gemm_int8_nt_512x512x4096_sm_80_a8e92c28_launch(
     product::gemm_int8_nt_512x512x4096_sm_80_a8e92c28_product<<<
         static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha);
-    const i64 rows_blocks = 512;
+    const i64 rows_blocks = 128;
     rows::gemm_int8_nt_512x512x4096_sm_80_a8e92c28_rows<<<
         static_cast<unsigned>(rows_blocks), rows::THREADS, rows::SHARED_BYTES, stream>>>(
         partials, d, weight1, alpha, scale0);

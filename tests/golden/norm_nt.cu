@@ -302,17 +302,17 @@ gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_product(
 // ==== rows ===================================================================================
 namespace rows {
 enum : int {
-    WARPS_N = 8,  // of a row, which a block has
+    TILE_M = 4,  // rows of a block, each a warp's
     MIN_BLOCKS = 8,
     D_VECTOR = 4,  // elements that a thread takes at a time
-    HELD = 4,  // elements that a thread holds
+    HELD = 32,  // elements that a thread holds
 };
 
 // ---- what follows from them ----------------------------------------------------------------
 enum : int {
-    ROW_THREADS = 32 * WARPS_N,
-    THREADS = ROW_THREADS,
-    SHARED_BYTES = 2 * WARPS_N * 4,
+    ROW_THREADS = 32,
+    THREADS = TILE_M * ROW_THREADS,
+    SHARED_BYTES = 0,
 };
 static_assert(HELD * ROW_THREADS >= N, "the threads hold a row");
 enum : i64 {
@@ -372,16 +372,10 @@ __device__ __forceinline__ void store_fp16(fp16* target, const float (&value)[VE
 }
 
 // The sum of what a row's threads have, always in one order; each of them gets it.
-__device__ __forceinline__ float row_sum(float sum, float* of_warps)
+__device__ __forceinline__ float row_sum(float sum)
 {
 #pragma unroll
     for (int apart = 1; apart < 32; apart *= 2)
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffff, sum, apart));
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = of_warps[threadIdx.x % WARPS_N];
-#pragma unroll
-    for (int apart = 1; apart < WARPS_N; apart *= 2)
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffff, sum, apart));
     return sum;
 }
@@ -414,9 +408,8 @@ gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_rows(
 {
     // -- which row --
     const int block = blockIdx.x;
-    const int row = block;
-    const int thread = threadIdx.x;
-    extern __shared__ float of_warps[];
+    const int row = block * TILE_M + threadIdx.x / 32;
+    const int thread = threadIdx.x % 32;
     const float share = 1.0f / N;
 
     // -- all that a thread has of the row, as the norm gets it --
@@ -449,7 +442,7 @@ gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_rows(
             squares = __fmaf_rn(values[i][v], values[i][v], squares);
         }
     }
-    const float square = __fmul_rn(row_sum(squares, of_warps + WARPS_N), share);
+    const float square = __fmul_rn(row_sum(squares), share);
     const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
 
     // -- what D is --
@@ -520,7 +513,7 @@ extern "C" int gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_launch(
     product::gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_product<<<
         static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha);
-    const i64 rows_blocks = 256;
+    const i64 rows_blocks = 64;
     rows::gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_rows<<<
         static_cast<unsigned>(rows_blocks), rows::THREADS, rows::SHARED_BYTES, stream>>>(
         partials, d, bias0, residual1, weight2, alpha);

@@ -289,8 +289,8 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
 // ==== rows ===================================================================================
 namespace rows {
 enum : int {
-    TILE_M = 1,  // rows of a block, each a warp's
-    MIN_BLOCKS = 32,
+    TILE_M = 4,  // rows of a block, each a warp's
+    MIN_BLOCKS = 12,
     D_VECTOR = 4,  // elements that a thread takes at a time
     HELD = 8,  // elements that a thread holds
 };
@@ -464,7 +464,7 @@ extern "C" int gemm_fp32_nn_300x200x256_sm_80_54be24b7_launch(
     product::gemm_fp32_nn_300x200x256_sm_80_54be24b7_product<<<
         static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha);
-    const i64 rows_blocks = 300;
+    const i64 rows_blocks = 75;
     rows::gemm_fp32_nn_300x200x256_sm_80_54be24b7_rows<<<
         static_cast<unsigned>(rows_blocks), rows::THREADS, rows::SHARED_BYTES, stream>>>(
         partials, d, weight0, bias0, alpha);

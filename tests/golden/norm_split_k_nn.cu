@@ -341,8 +341,8 @@ gemm_fp16_nn_dyn512xdyn512x4096_sm_90_6912cd38_product(
 // ==== rows ===================================================================================
 namespace rows {
 enum : int {
-    TILE_M = 1,  // rows of a block, each a warp's
-    MIN_BLOCKS = 32,
+    TILE_M = 4,  // rows of a block, each a warp's
+    MIN_BLOCKS = 10,
     WIDEST = 4,  // elements that a thread takes at a time
     HELD = 16,  // elements that a thread holds
     SPLIT_K = 3,
@@ -621,7 +621,7 @@ extern "C" int gemm_fp16_nn_dyn512xdyn512x4096_sm_90_6912cd38_launch(
     product::gemm_fp16_nn_dyn512xdyn512x4096_sm_90_6912cd38_product<<<
         static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         a, b, partials, alpha, m, n, ldb);
-    const i64 rows_blocks = ceildiv(i64{ m }, 1) * ceildiv(i64{ n }, 512) * 2;
+    const i64 rows_blocks = ceildiv(i64{ m }, 4) * ceildiv(i64{ n }, 512) * 2;
     cudaLaunchAttribute early_rows = {};  // it may begin before the one before it has ended
     early_rows.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early_rows.val.programmaticStreamSerializationAllowed = 1;

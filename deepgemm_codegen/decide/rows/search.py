@@ -57,6 +57,12 @@ BARRIER_CLOCKS = 40
 STEPS = 100
 """Steps of cost in the floor that memory sets: costs nearer than that are equal."""
 
+COARSE = 20
+"""The same of how busy the multiprocessors are."""
+
+USEFUL = 128
+"""Threads of a block that are worth its start."""
+
 LEGAL: dict[str, range] = {"warps_m": range(1, 9), "warps_n": range(1, 33)}
 """Every number that an override may ask for."""
 
@@ -161,7 +167,8 @@ def cheapest(task: RowTask, menu: RowMenu) -> tuple[RowChoice, Cost, int] | None
     """The cheapest legal candidate, its cost, and how many were costed; None where none is legal.
 
     Costs are compared in steps of memory's share; of equal ones the one that takes the
-    multiprocessors least wins, then that with the fewest threads a row.
+    multiprocessors least wins, in coarser steps, then that whose blocks have `USEFUL` threads or
+    nearly so, then that with the fewest threads a row.
     """
     best: tuple[tuple[float, ...], RowChoice, Cost] | None = None
     costed = 0
@@ -171,7 +178,9 @@ def cheapest(task: RowTask, menu: RowMenu) -> tuple[RowChoice, Cost, int] | None
         costed += 1
         cost = cost_of(task, choice)
         floor = cost.clocks - max(cost.memory, cost.issue, cost.rounds) + cost.memory
-        key = (ceil(cost.clocks / (floor / STEPS)), max(cost.rounds, cost.issue), choice.warps_n)
+        busy = ceil(max(cost.rounds, cost.issue) / (floor / COARSE))
+        threads = WARP * choice.warps_m * choice.warps_n
+        key = (ceil(cost.clocks / (floor / STEPS)), busy, -min(threads, USEFUL), choice.warps_n)
         if best is None or key < best[0]:
             best = key, choice, cost
     return None if best is None else (best[1], best[2], costed)

@@ -70,7 +70,7 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     step = None if spec.norm is None else spec.epilogue[spec.norm]
     for operand in () if step is None else step.operands:
         whole = operand.align // operand.dtype.bytes
-        if vector * operand.dtype.bytes > operand.align:
+        if min(vector * operand.dtype.bytes, VECTOR_BYTES) > operand.align:
             limits.append((whole, f"base alignment of {operand.align} bytes of the {operand.name}"))
     for value, why in limits:
         if gcd(vector, value) < vector:

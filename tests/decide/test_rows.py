@@ -1,0 +1,251 @@
+"""Row kernels: what the tree answers, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import decide
+from deepgemm_codegen.decide.explain import explain, format_explanation
+from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.rows.search import RowMenu, candidates, cheapest, cost_of, violations
+from deepgemm_codegen.decide.rows.task import row_task
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.plan import Rows
+from deepgemm_codegen.spec import GemmSpec
+
+ALONE = "op=epilogue m=8192 n=4096 dtype=bf16 arch=sm_90a gpu=H200 epilogue=layer_norm"
+
+
+def rows_of(text: str) -> Rows:
+    spec = GemmSpec.from_text(text)
+    body = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)).kernels[-1].body
+    assert isinstance(body, Rows)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("changed", "vector", "checked"),
+    [
+        ("", 8, False),
+        ("dtype=fp32", 4, False),
+        ("dtype_d=fp32", 4, False),
+        ("n=4098", 2, False),
+        ("n=4095", 1, False),
+        ("lda=4100", 4, False),
+        ("align_d=4", 2, False),
+        ("epilogue=residual:align=2,layer_norm", 1, False),
+        ("epilogue=layer_norm:align=8", 4, False),
+        ("epilogue=layer_norm:weight_dtype=fp32", 8, False),
+        ("epilogue=layer_norm,quantize:int8", 8, False),
+        ("m=1 lda=4097", 8, False),
+        ("n=dynamic:4096", 8, True),
+        ("n=dynamic:4096 align_a=2", 1, False),
+        ("m=dynamic:8192", 8, False),
+    ],
+)
+def test_vectors_are_what_everything_allows(changed: str, vector: int, *, checked: bool) -> None:
+    fields = dict(word.split("=", 1) for word in f"{ALONE} {changed}".split())
+    body = rows_of(" ".join(f"{name}={value}" for name, value in fields.items()))
+    assert (body.vector, body.checked) == (vector, checked)
+
+
+@pytest.mark.parametrize("n", [1, 31, 768, 1024, 4096, 8192, 16384, 32768, 40000, 1 << 20])
+def test_every_length_has_a_kernel(n: int) -> None:
+    body = rows_of(f"op=epilogue m=100 n={n} dtype=bf16 arch=sm_90a epilogue=rms_norm")
+    assert body.threads <= 1024
+    if body.held:
+        assert body.held * body.vector * body.row_threads >= n
+        assert body.held * body.vector <= 32
+    else:
+        assert n > 32 * 1024 or n % 8
+
+
+def test_the_search_finds_the_cheapest_of_all() -> None:
+    for text in (ALONE, ALONE.replace("m=8192", "m=3"), ALONE.replace("n=4096", "n=1000")):
+        spec = GemmSpec.from_text(text)
+        arch = load_arch(spec.arch, spec.gpu, spec.sms)
+        task = row_task(spec, machine_of(arch, "bf16"))
+        legal = [c for c in candidates(task, RowMenu()) if not any(violations(task, c))]
+        found = cheapest(task, RowMenu())
+        assert found is not None
+        assert found[2] == len(legal)
+        least = min(cost_of(task, choice).clocks for choice in legal)
+        assert found[1].clocks <= 1.01 * least
+
+
+def test_overrides_are_kept() -> None:
+    body = rows_of(f"{ALONE} warps_n=16")
+    assert (body.warps_m, body.warps_n) == (1, 16)
+    body = rows_of(f"{ALONE.replace('n=4096', 'n=512')} warps_n=1 warps_m=8")
+    assert (body.warps_m, body.warps_n) == (8, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"{ALONE} warps_n=3",
+            (
+                "warps_n = 3: a row has 3 warps, and sums halve a power of two of them;"
+                " the next is 4; leave out one of these overrides"
+            ),
+        ),
+        (
+            f"{ALONE} warps_n=2 warps_m=4",
+            (
+                "warps_m = 4, warps_n = 2: rows of several warps have a block each, not 4"
+                " to a block; leave out one of these overrides"
+            ),
+        ),
+        (
+            f"{ALONE} warps_n=64",
+            "warps_n = 64: too large; the nearest legal is 32",
+        ),
+        (
+            f"{ALONE} tile_m=64",
+            "tile_m = 64: only CUDA cores, mma.sync and wgmma have it, but",
+        ),
+    ],
+)
+def test_overrides_that_no_row_kernel_has(text: str, message: str) -> None:
+    spec = GemmSpec.from_text(text)
+    with pytest.raises(InputError) as caught:
+        decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
+    if "tile_m" in text:
+        assert "tile_m = 64" in str(caught.value)
+    else:
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("op=norm m=1 n=1", "op = norm: unknown; give product or epilogue"),
+        (
+            "op=epilogue m=1 n=1 k=4",
+            "k = 4: op = epilogue has no product, and only A, m x n; leave k out",
+        ),
+        (
+            "op=epilogue m=1 n=1 dtype=int8",
+            "dtype = int8: op = epilogue reads no int8; give one of fp16, bf16, fp32",
+        ),
+        (
+            "op=epilogue m=1 n=1 epilogue=swiglu",
+            "op = epilogue: step 'swiglu' pairs columns of a product's B; leave op out",
+        ),
+        (
+            "op=epilogue m=1 n=1 epilogue=quantize:int8:dynamic",
+            "op = epilogue: 'quantize' computes scales behind a product only; give scale per_token",
+        ),
+        (
+            "m=1 n=1 k=1 epilogue=rms_norm,quantize:int8:dynamic",
+            (
+                "epilogue step 'quantize' computes scales of rows behind 'rms_norm',"
+                " which no kernel does yet; give scale per_token"
+            ),
+        ),
+        (
+            "m=1 n=1 k=1 epilogue=swiglu,rms_norm",
+            (
+                "epilogue step 'swiglu' pairs sums, of which 'rms_norm' needs whole rows;"
+                " leave the norm to a kernel of its own, with op = epilogue"
+            ),
+        ),
+        (
+            "m=1 n=1 k=1 layout_d=t epilogue=layer_norm",
+            (
+                "layout_d = t: epilogue step 'layer_norm' runs along rows of D, which"
+                " then lie apart; leave layout_d out"
+            ),
+        ),
+        (
+            "m=1 n=1 k=1 epilogue=layer_norm,rms_norm",
+            (
+                "epilogue steps 'layer_norm' and 'rms_norm': one norm is all that a"
+                " kernel holds; leave the second to a kernel of its own, with op ="
+                " epilogue"
+            ),
+        ),
+        (
+            "m=1 n=20000000 k=1 epilogue=layer_norm",
+            (
+                "n = 20000000: too long for epilogue step 'layer_norm'; the most is"
+                " 16777216, up to which fp32 counts elements"
+            ),
+        ),
+        (
+            "m=1 n=1 k=1 epilogue=layer_norm:eps=0",
+            (
+                "epilogue step 'layer_norm': eps = 0: give a number above 0; without it a"
+                " row of zeros is NaN"
+            ),
+        ),
+        (
+            "m=1 n=1 k=1 epilogue=layer_norm:weight=no:weight_dtype=fp32",
+            "epilogue step 'layer_norm': weight_dtype = fp32: there is no weight; leave it out",
+        ),
+        (
+            "m=1 n=1 k=1 epilogue=layer_norm:align=3",
+            "weight of 'layer_norm': align = 3: give a power of two from 2 to 4096 (bytes)",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        GemmSpec.from_text(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "op=epilogue m=4 n=8 dtype=bf16 epilogue=rms_norm:weight_dtype=fp32:bias=yes arch=sm_80",
+        "op=epilogue m=4 n=8 dtype=fp16 epilogue=layer_norm:weight=no:bias=no:eps=1e-06 arch=sm_80",
+        "op=epilogue m=dynamic:4 n=8 dtype=fp32 dtype_d=bf16 lda=12 align_a=4 arch=sm_80",
+    ],
+)
+def test_specs_without_a_product_are_read_back(text: str) -> None:
+    spec = GemmSpec.from_text(text)
+    assert GemmSpec.from_text(str(spec)) == spec
+    assert " k=" not in str(spec)
+
+
+def test_a_norm_behind_a_product_says_which_kernel_has_its_rows() -> None:
+    spec = GemmSpec.from_text("m=4096 n=4096 k=4096 dtype=bf16 layout=nt arch=sm_90a")
+    arch = load_arch("sm_90a", "", 0)
+    for steps in ("rms_norm", "residual,store,layer_norm"):
+        wanted = GemmSpec.from_text(f"{spec} epilogue={steps}")
+        found = {d.id: d for d in explain(wanted, arch).decisions}
+        assert found["D14"].question == "whole rows"
+        assert found["D14"].choice.startswith("a second kernel: ")
+        assert " of the 4096 columns that " in found["D14"].reason
+        program = decide(wanted, arch)
+        assert [kernel.body.role for kernel in program.kernels] == ["product", "rows"]
+        assert program.kernels[0].epilogue == ()
+    assert "D14" not in {d.id for d in explain(spec, arch).decisions}
+
+
+def test_explain_of_a_norm_reads_well() -> None:
+    spec = GemmSpec.from_text(ALONE)
+    text = format_explanation(explain(spec, load_arch("sm_90a", "H200", 0)))
+    assert "[D02] row: 4 warps\n" in text
+    assert "slices" not in text
+    assert "clocks: memory " in text
+    assert "rival  8 warps a row, a row a block, 2 vectors held: 1.000 x the time" in text
+
+
+def test_a_norm_of_many_rows_is_bound_by_memory() -> None:
+    spec = GemmSpec.from_text(ALONE)
+    arch = load_arch("sm_90a", "H200", 0)
+    task = row_task(spec, machine_of(arch, "bf16"))
+    found = cheapest(task, RowMenu())
+    assert found is not None
+    assert found[1].bound == "device memory"
+    few = cheapest(task._replace(rows=4), RowMenu())
+    assert few is not None
+    assert few[1].bound == "latency"
+    assert few[0].warps_n > found[0].warps_n
+    assert replace(spec, label="x").norm == spec.norm == 0
