@@ -42,6 +42,7 @@ class MmaSync:
             slices too (an even number of steps); otherwise 1.
         promoted: whether each product of 32 of k starts at zero and is added in fp32.
         a, b: the operands by role.
+        holds_rows: whether a warp's columns are all of D's, so that a step may ask for whole rows.
     """
 
     tile_m: int
@@ -58,6 +59,7 @@ class MmaSync:
     promoted: bool
     a: Operand
     b: Operand
+    holds_rows: bool = False
 
     @property
     def role(self) -> str:

@@ -154,7 +154,9 @@ def reads(plan: KernelPlan, where: Literal["row", "column"]) -> bool:
 
 def types_of_matrices(plan: KernelPlan, *, written: bool) -> tuple[str, ...]:
     """Names of the types of the matrices that the steps read, or of those that they write."""
-    found = (o.dtype.name for _, o in matrices_of(plan) if o.written == written)
+    found = [o.dtype.name for _, o in matrices_of(plan) if o.written == written]
+    norms = (step for step in plan.epilogue if step.definition.normalizes and not written)
+    found += [operand.dtype.name for step in norms for operand in step.operands]
     return tuple(dict.fromkeys(found))
 
 
@@ -173,6 +175,8 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     if output.partial:
         return []
     names = _step_primitives(plan)
+    if any(step.definition.normalizes for step in plan.epilogue):
+        names.append("row_sum")
     if output.dtype.bits == 8:
         names.extend(_byte_primitives(plan))
     if leaving == "tma":

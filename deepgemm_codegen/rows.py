@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 from deepgemm_codegen.tiles import WARP
 
-__all__ = ["Rows"]
+__all__ = ["SHARING", "Rows", "additions"]
+
+SHARING = 8
+"""Lanes of a warp that share a row of its slab, where a product's warp holds whole rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,10 @@ class Rows:
         name = "ldp" if self.parts else "lda"
         return name if self.leading is None else name.upper()
 
-    def additions(self, n: int) -> int:
-        """Most additions that an element of a row of n goes through on its way into a sum.
 
-        Those of its thread, with one vector more than evenly; then the halving of the threads.
-        """
-        own = -(-n // self.row_threads) + self.vector
-        return own + (self.row_threads - 1).bit_length()
+def additions(n: int, threads: int, vector: int) -> int:
+    """Most additions that an element of a row of n goes through on its way into a sum.
+
+    Those of its thread, with one vector more than evenly; then the halving of the threads.
+    """
+    return -(-n // threads) + vector + (threads - 1).bit_length()

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.epilogue_text import StepText, matrices_of, output_primitives, step_text
-from deepgemm_codegen.plan import Rows
+from deepgemm_codegen.plan import MmaSync, Rows
+from deepgemm_codegen.rows import SHARING
+from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
@@ -40,6 +42,10 @@ class RowsText:
         fits: C condition under which vectors fit; empty where that is known.
         blocks: blocks of one product of a batch, as C writes it.
         first_place, second_place: the argument by which the sums of warps find their memory.
+        threads: that share a row, where they are of one warp.
+        beyond: whether some threads may have a vector behind the end of the row.
+        outside: C condition under which a vector is none of D's; empty where all are.
+        load_c, store_d: the functions that read C and write D.
     """
 
     form: str
@@ -55,12 +61,18 @@ class RowsText:
     blocks: str
     first_place: str
     second_place: str
+    threads: int
+    beyond: bool
+    outside: str
+    load_c: str
+    store_d: str
 
 
 def rows_text(plan: KernelPlan) -> RowsText | None:
-    """The words of a plan; None where it is no row kernel."""
+    """The words of a plan; None where it holds no whole rows."""
     body = plan.body
-    if not isinstance(body, Rows):
+    rows = body if isinstance(body, Rows) else None
+    if rows is None and not (isinstance(body, MmaSync) and body.holds_rows):
         return None
     texts = tuple(step_text(plan, index, step) for index, step in enumerate(plan.epilogue))
     place = plan.spec.norm
@@ -73,9 +85,11 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
         if not any(operand.written for operand in step.operands)
     )
     vectors = _vectors(plan)
-    several = body.warps_n > 1
+    several = rows is not None and rows.warps_n > 1
+    held = rows is None or rows.held
+    c_dtype = plan.output.c_dtype
     return RowsText(
-        form="mapped" if norm is None else "held" if body.held else "streamed",
+        form="mapped" if norm is None else "held" if held else "streamed",
         before=before,
         pure=pure,
         norm=norm,
@@ -88,7 +102,25 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
         blocks="M" if several else f"(({plan.m.symbol} + TILE_M - 1) / TILE_M)",
         first_place=", of_warps" if several else "",
         second_place=", of_warps + WARPS_N" if several else "",
+        threads=SHARING if rows is None else WARP,
+        beyond=_beyond(plan),
+        outside=_outside(plan),
+        load_c="load_c" if rows is None or c_dtype is None else f"load_{c_dtype}",
+        store_d="store_d" if rows is None else f"store_{plan.output.dtype}",
     )
+
+
+def _beyond(plan: KernelPlan) -> bool:
+    """Whether the threads of a row have more vectors than it."""
+    shared = plan.multiplies and plan.n.tile % (SHARING * plan.output.vector) != 0
+    return plan.n.tail or shared
+
+
+def _outside(plan: KernelPlan) -> str:
+    """C condition under which (row, column) is no vector of D; a row kernel has left before."""
+    tests = [f"row >= {plan.m.symbol}"] if plan.multiplies and plan.m.tail else []
+    tests += [f"column >= {plan.n.symbol}"] if _beyond(plan) else []
+    return " || ".join(tests)
 
 
 def _vectors(plan: KernelPlan) -> tuple[VectorText, ...]:
@@ -143,6 +175,7 @@ def row_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
         moved.append("store_vector_bytes")
     adding = ["wrapping_add"] if plan.sum_type == "int" and _several(plan) else []
     summed = ["row_sum"] if text.norm else []
+    names = [name for name in names if name not in summed]
     found = [*names, *widened, *narrowed, *adding, *moved, *summed]
     return [(name, 0) for name in dict.fromkeys(found)]
 

@@ -152,7 +152,8 @@ def program_of(
         followed=spec.launch == "dependent",
         abreast=abreast,
     )
-    if spec.norm is not None:
+    holds_rows = isinstance(body, MmaSync) and body.holds_rows
+    if spec.norm is not None and not holds_rows:
         return _with_rows(kernel, arch)
     return Program(name, (kernel,)) if k.split == 1 else _with_reduction(kernel, arch)
 

@@ -183,4 +183,6 @@ def output_vector(spec: GemmSpec) -> int:
         if stride:
             vector = gcd(vector, stride)
         vector = gcd(vector, align // dtype.bytes)
+    for operand in () if spec.norm is None else spec.epilogue[spec.norm].operands:
+        vector = gcd(vector, operand.align // operand.dtype.bytes)
     return vector

@@ -21,6 +21,7 @@ from deepgemm_codegen.harness.numbers import decode, encode, quiet
 from deepgemm_codegen.harness.summation import chains_of
 from deepgemm_codegen.plan import MmaSync, Rows, Simt, Wgmma
 from deepgemm_codegen.precision import integer_sums
+from deepgemm_codegen.rows import SHARING, additions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -389,10 +390,9 @@ class Oracle:
 
     def _additions(self) -> int:
         """Most additions that an element of a row goes through on its way into a norm's sum."""
-        last = self.problem.program.kernels[-1].body
-        if not isinstance(last, Rows):
-            raise InternalError(f"{last.role} kernels hold no norm")
-        return last.additions(self.problem.n)
+        last = self.problem.program.kernels[-1]
+        threads = last.body.row_threads if isinstance(last.body, Rows) else SHARING
+        return additions(self.problem.n, threads, last.output.vector)
 
     def _read(self, region: Region, index: int, operand: StepOperand) -> Any:
         """What a step reads, as it broadcasts against the region."""

@@ -13,7 +13,7 @@ from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.rows.search import RowMenu, candidates, cheapest, cost_of, violations
 from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.plan import Rows
+from deepgemm_codegen.plan import MmaSync, Rows
 from deepgemm_codegen.spec import GemmSpec
 
 ALONE = "op=epilogue m=8192 n=4096 dtype=bf16 arch=sm_90a gpu=H200 epilogue=layer_norm"
@@ -226,6 +226,25 @@ def test_a_norm_behind_a_product_says_which_kernel_has_its_rows() -> None:
         assert [kernel.body.role for kernel in program.kernels] == ["product", "rows"]
         assert program.kernels[0].epilogue == ()
     assert "D14" not in {d.id for d in explain(spec, arch).decisions}
+
+
+def test_a_tile_that_has_whole_rows_needs_no_second_kernel() -> None:
+    arch = load_arch("sm_80", "", 0)
+    text = "m={m} n={n} k=256 dtype=bf16 layout=nt arch=sm_80 epilogue=bias,layer_norm"
+    spec = GemmSpec.from_text(text.format(m=8192, n=128))
+    (kernel,) = decide(spec, arch).kernels
+    assert isinstance(kernel.body, MmaSync)
+    assert kernel.body.holds_rows
+    assert (kernel.body.warps_n, kernel.n.tile) == (1, 128)
+    found = {d.id: d for d in explain(spec, arch).decisions}
+    assert found["D14"].choice == "the product, 8 lanes a row"
+    assert found["D14"].reason == (
+        "a warp holds all 128 columns of its rows, so layer_norm needs no second kernel"
+    )
+    # Wider rows than a tile has, few tiles for many multiprocessors, parts of k: two kernels.
+    for m, n, more in ((8192, 264, ""), (300, 120, ""), (8192, 128, " split_k=2")):
+        spec = GemmSpec.from_text(text.format(m=m, n=n) + more)
+        assert [k.body.role for k in decide(spec, arch).kernels] == ["product", "rows"]
 
 
 def test_explain_of_a_norm_reads_well() -> None:

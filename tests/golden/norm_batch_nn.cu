@@ -434,7 +434,7 @@ __device__ __forceinline__ void compute_row(
     d += batch * (M * ldd);
     partials += batch * (M * ldp);
     const int row = block;
-    const int thread = threadIdx.x;
+    const int rank = threadIdx.x;
     extern __shared__ float of_warps[];
     const float share = __frcp_rn(static_cast<float>(n));
 
@@ -442,14 +442,17 @@ __device__ __forceinline__ void compute_row(
     float values[HELD / D_VECTOR][D_VECTOR] = {};
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= n) continue;
         float total[D_VECTOR];
         load_fp32(total, partials + (row * ldp + column));
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fmul_rn(alpha, total[v]);
+            value[v] = total[v];
+#pragma unroll
+        for (int v = 0; v < D_VECTOR; ++v)
+            value[v] = __fmul_rn(alpha, value[v]);
     }
 
     // -- its mean square --
@@ -467,7 +470,7 @@ __device__ __forceinline__ void compute_row(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= n) continue;
         float weight0_part[D_VECTOR];

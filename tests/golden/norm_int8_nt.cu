@@ -417,14 +417,14 @@ gemm_int8_nt_512x512x4096_sm_80_a8e92c28_rows(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block * TILE_M + threadIdx.x / 32;
-    const int thread = threadIdx.x % 32;
+    const int rank = threadIdx.x % 32;
     const float share = 1.0f / N;
 
     // -- all that a thread has of the row, as the norm gets it --
     float values[HELD / D_VECTOR][D_VECTOR];
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         int total[D_VECTOR];
         load_int32(total, partials + (row * LDP + column));
@@ -438,7 +438,10 @@ gemm_int8_nt_512x512x4096_sm_80_a8e92c28_rows(
         }
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fmul_rn(alpha, __int2float_rn(total[v]));
+            value[v] = __int2float_rn(total[v]);
+#pragma unroll
+        for (int v = 0; v < D_VECTOR; ++v)
+            value[v] = __fmul_rn(alpha, value[v]);
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
             value[v] = scale(value[v], scale0);
@@ -459,7 +462,7 @@ gemm_int8_nt_512x512x4096_sm_80_a8e92c28_rows(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         float weight1_part[D_VECTOR];
         load_bf16(weight1_part, weight1 + column);

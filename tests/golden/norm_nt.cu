@@ -409,20 +409,23 @@ gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_rows(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block * TILE_M + threadIdx.x / 32;
-    const int thread = threadIdx.x % 32;
+    const int rank = threadIdx.x % 32;
     const float share = 1.0f / N;
 
     // -- all that a thread has of the row, as the norm gets it --
     float values[HELD / D_VECTOR][D_VECTOR];
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         float total[D_VECTOR];
         load_fp32(total, partials + (row * LDP + column));
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fmul_rn(alpha, total[v]);
+            value[v] = total[v];
+#pragma unroll
+        for (int v = 0; v < D_VECTOR; ++v)
+            value[v] = __fmul_rn(alpha, value[v]);
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
             value[v] = add_bias(value[v], fp16_to_float(bias0[column + v]));
@@ -448,7 +451,7 @@ gemm_fp16_nt_256x1024x1024_sm_80_0aa5aa9a_rows(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         float weight2_part[D_VECTOR];
         load_fp16(weight2_part, weight2 + column);

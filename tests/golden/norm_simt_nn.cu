@@ -359,21 +359,24 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_rows(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block * TILE_M + threadIdx.x / 32;
-    const int thread = threadIdx.x % 32;
+    const int rank = threadIdx.x % 32;
     const float share = 1.0f / N;
 
     // -- all that a thread has of the row, as the norm gets it --
     float values[HELD / D_VECTOR][D_VECTOR] = {};
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= N) continue;
         float total[D_VECTOR];
         load_fp32(total, partials + (row * LDP + column));
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fmul_rn(alpha, total[v]);
+            value[v] = total[v];
+#pragma unroll
+        for (int v = 0; v < D_VECTOR; ++v)
+            value[v] = __fmul_rn(alpha, value[v]);
     }
 
     // -- its mean, which every element loses --
@@ -389,7 +392,7 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_rows(
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        if ((i * ROW_THREADS + thread) * D_VECTOR >= N) continue;
+        if ((i * ROW_THREADS + rank) * D_VECTOR >= N) continue;
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v) {
             values[i][v] = __fsub_rn(values[i][v], mean);
@@ -402,7 +405,7 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_rows(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= N) continue;
         float weight0_part[D_VECTOR];

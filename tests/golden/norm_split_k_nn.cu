@@ -453,14 +453,14 @@ __device__ __forceinline__ void compute_row(
     partials += batch * (3 * m * ldp);
     const int row = block * TILE_M + threadIdx.x / 32;
     if (row >= m) return;  // whole warps
-    const int thread = threadIdx.x % 32;
+    const int rank = threadIdx.x % 32;
     const float share = __frcp_rn(static_cast<float>(n));
 
     // -- all that a thread has of the row, as the norm gets it --
     float values[HELD / D_VECTOR][D_VECTOR] = {};
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= n) continue;
         float total[D_VECTOR];
@@ -475,7 +475,10 @@ __device__ __forceinline__ void compute_row(
         }
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fmul_rn(alpha, total[v]);
+            value[v] = total[v];
+#pragma unroll
+        for (int v = 0; v < D_VECTOR; ++v)
+            value[v] = __fmul_rn(alpha, value[v]);
         if (beta != 0.0f) {
             float old[D_VECTOR];
             load_fp16(old, c + (row * ldc + column));
@@ -498,7 +501,7 @@ __device__ __forceinline__ void compute_row(
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        if ((i * ROW_THREADS + thread) * D_VECTOR >= n) continue;
+        if ((i * ROW_THREADS + rank) * D_VECTOR >= n) continue;
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v) {
             values[i][v] = __fsub_rn(values[i][v], mean);
@@ -511,7 +514,7 @@ __device__ __forceinline__ void compute_row(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= n) continue;
         float weight0_part[D_VECTOR];

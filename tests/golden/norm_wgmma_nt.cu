@@ -521,7 +521,7 @@ gemm_bf16_nt_4096x4096x4096_sm_90a_59d1df1c_rows(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block;
-    const int thread = threadIdx.x;
+    const int rank = threadIdx.x;
     extern __shared__ float of_warps[];
     const float share = 1.0f / N;
 
@@ -529,13 +529,16 @@ gemm_bf16_nt_4096x4096x4096_sm_90a_59d1df1c_rows(
     float values[HELD / D_VECTOR][D_VECTOR];
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         float total[D_VECTOR];
         load_fp32(total, partials + (row * LDP + column));
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
-            value[v] = __fmul_rn(alpha, total[v]);
+            value[v] = total[v];
+#pragma unroll
+        for (int v = 0; v < D_VECTOR; ++v)
+            value[v] = __fmul_rn(alpha, value[v]);
         float residual0_row[D_VECTOR];
         load_bf16(residual0_row, residual0 + (row * LDRESIDUAL0 + column));
 #pragma unroll
@@ -559,7 +562,7 @@ gemm_bf16_nt_4096x4096x4096_sm_90a_59d1df1c_rows(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         float weight2_part[D_VECTOR];
         load_bf16(weight2_part, weight2 + column);

@@ -79,10 +79,10 @@ epilogue_fp32_16x100000_sm_80_a50e2d6b(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block;
-    const int thread = threadIdx.x;
+    const int rank = threadIdx.x;
 
     // -- every element on its own --
-    for (i64 place = thread * D_VECTOR; place < N; place += ROW_THREADS * D_VECTOR) {
+    for (i64 place = rank * D_VECTOR; place < N; place += ROW_THREADS * D_VECTOR) {
         const int column = static_cast<int>(place);
         float value[D_VECTOR];
         load_fp32(value, a + (row * LDA + column));

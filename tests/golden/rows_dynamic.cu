@@ -147,14 +147,14 @@ __device__ __forceinline__ void compute_row(
     const int block = blockIdx.x;
     const int row = block * TILE_M + threadIdx.x / 32;
     if (row >= m) return;  // whole warps
-    const int thread = threadIdx.x % 32;
+    const int rank = threadIdx.x % 32;
     const float share = __frcp_rn(static_cast<float>(n));
 
     // -- all that a thread has of the row, as the norm gets it --
     float values[HELD / D_VECTOR][D_VECTOR] = {};
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= n) continue;
         load_bf16(value, a + (row * lda + column));
@@ -181,7 +181,7 @@ __device__ __forceinline__ void compute_row(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         if (column >= n) continue;
         float bias2_part[D_VECTOR];

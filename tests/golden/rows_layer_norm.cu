@@ -122,7 +122,7 @@ layer_norm_bf16_4096x4096_sm_90_7ddfbc38(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block;
-    const int thread = threadIdx.x;
+    const int rank = threadIdx.x;
     extern __shared__ float of_warps[];
     const float share = 1.0f / N;
 
@@ -130,7 +130,7 @@ layer_norm_bf16_4096x4096_sm_90_7ddfbc38(
     float values[HELD / D_VECTOR][D_VECTOR];
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         load_bf16(value, a + (row * LDA + column));
     }
@@ -161,7 +161,7 @@ layer_norm_bf16_4096x4096_sm_90_7ddfbc38(
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         auto& value = values[i];
         float weight0_part[D_VECTOR];
         load_bf16(weight0_part, weight0 + column);

@@ -151,7 +151,7 @@ layer_norm_fp32_16x70001_sm_80_61efeeb5(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block;
-    const int thread = threadIdx.x;
+    const int rank = threadIdx.x;
     extern __shared__ float of_warps[];
     const float share = 1.0f / N;
 
@@ -166,7 +166,7 @@ layer_norm_fp32_16x70001_sm_80_61efeeb5(
 
     // -- its mean --
     float sum = 0.0f;
-    for (int column = thread * D_VECTOR; column < N; column += stride) {
+    for (int column = rank * D_VECTOR; column < N; column += stride) {
         float value[D_VECTOR];
         load_values(value, column);
 #pragma unroll
@@ -177,7 +177,7 @@ layer_norm_fp32_16x70001_sm_80_61efeeb5(
 
     // -- its mean square around that --
     float squares = 0.0f;
-    for (int column = thread * D_VECTOR; column < N; column += stride) {
+    for (int column = rank * D_VECTOR; column < N; column += stride) {
         float value[D_VECTOR];
         load_values(value, column);
 #pragma unroll
@@ -190,7 +190,7 @@ layer_norm_fp32_16x70001_sm_80_61efeeb5(
     const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-06f)));
 
     // -- what D is --
-    for (int column = thread * D_VECTOR; column < N; column += stride) {
+    for (int column = rank * D_VECTOR; column < N; column += stride) {
         float value[D_VECTOR];
         load_fp32(value, a + (row * LDA + column));
 #pragma unroll

@@ -106,7 +106,7 @@ rms_norm_fp16_16x262144_sm_80_d0ccd5c9(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block;
-    const int thread = threadIdx.x;
+    const int rank = threadIdx.x;
     extern __shared__ float of_warps[];
     const float share = 1.0f / N;
 
@@ -118,7 +118,7 @@ rms_norm_fp16_16x262144_sm_80_d0ccd5c9(
 
     // -- its mean square --
     float squares = 0.0f;
-    for (int column = thread * D_VECTOR; column < N; column += stride) {
+    for (int column = rank * D_VECTOR; column < N; column += stride) {
         float value[D_VECTOR];
         load_values(value, column);
 #pragma unroll
@@ -130,7 +130,7 @@ rms_norm_fp16_16x262144_sm_80_d0ccd5c9(
     const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
 
     // -- what D is --
-    for (int column = thread * D_VECTOR; column < N; column += stride) {
+    for (int column = rank * D_VECTOR; column < N; column += stride) {
         float value[D_VECTOR];
         load_fp16(value, a + (row * LDA + column));
 #pragma unroll

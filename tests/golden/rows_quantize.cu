@@ -104,12 +104,12 @@ epilogue_fp16_510x1000_sm_75_bd23e4b0(
     const int block = blockIdx.x;
     const int row = block * TILE_M + threadIdx.x / 32;
     if (row >= M) return;  // whole warps
-    const int thread = threadIdx.x % 32;
+    const int rank = threadIdx.x % 32;
 
     // -- every element on its own --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {
-        const int column = (i * ROW_THREADS + thread) * D_VECTOR;
+        const int column = (i * ROW_THREADS + rank) * D_VECTOR;
         if (column >= N) continue;
         float value[D_VECTOR];
         load_fp16(value, a + (row * LDA + column));

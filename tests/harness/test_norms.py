@@ -89,6 +89,10 @@ KERNELS: dict[str, tuple[str, Any]] = {
         "m=80 n=136 k=96 dtype=bf16 dtype_d=fp32 layout=nt epilogue=bias,layer_norm arch=sm_80",
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
     ),
+    "tile": (
+        "m=70 n=60 k=96 dtype=bf16 dtype_d=fp32 layout=nt epilogue=bias,layer_norm arch=sm_80",
+        MmaSyncChoice(64, 64, 32, 4, 1, 2, 2, 8, 1, holds_rows=True),
+    ),
     "parts": (
         "m=40 n=72 k=512 dtype=fp16 layout=nt epilogue=rms_norm arch=sm_80",
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8, 3),
@@ -97,19 +101,25 @@ KERNELS: dict[str, tuple[str, Any]] = {
 
 MUTANTS = {
     # pattern, replacement, kernels it is tried in
-    "mean left in": (r"__fsub_rn\(value(s\[i\])?\[v\], mean\)", r"value\1[v]", "held long product"),
-    "mean of one more": (r"1\.0f / N", "1.0f / (N + 1)", "held warp long product parts"),
+    "mean left in": (
+        r"__fsub_rn\(value(s\[i\])?\[v\], mean\)",
+        r"value\1[v]",
+        "held long product tile",
+    ),
+    "mean of one more": (r"1\.0f / N", "1.0f / (N + 1)", "held warp long product parts tile"),
     "no eps": (r"1e-05f", "0.0f", "warp parts"),
     "not the root": (r"__fsqrt_rn\((.*)\)\);", r"\1);", "held warp long product parts"),
     "weight left out": (r"(\(x, inverse\)), weight", r"\1, 1.0f", "held warp"),
     "bias left out": (r"(inverse\), weight), bias\)", r"\1, 0.0f)", "held warp long product"),
     "half of a warp": (r"apart < 32", "apart < 16", "held warp long product parts"),
+    "lanes not added": (r"apart < 8", "apart < 4", "tile"),
+    "rows of the slab early": (r"__syncwarp\(\);  // these rows", "// these rows", "tile"),
     "warps not added": (r"apart < WARPS_N", "apart < 1", "held long"),
     "no barrier": (r"__syncthreads\(\);", "", "held long"),
     "tail counted": (
-        r"if \(\(i \* ROW_THREADS \+ thread\) \* D_VECTOR >= N\) continue;\n",
+        r"if \(\(i \* ROW_THREADS \+ rank\) \* D_VECTOR >= N\) continue;\n",
         "\n",
-        "held product",
+        "held product tile",
     ),
     "nothing stored": (r"store_fp16\(store1[^;]*;", "", "long"),
     "norm before the bias": (r"value\[v\] = add_bias\([^;]*;", "value[v] = value[v];", "product"),

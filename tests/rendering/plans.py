@@ -839,6 +839,27 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,residual,rms_norm",
         arch="sm_80",
     ),
+    # A tile that has whole rows: no second kernel. Tails, C, what goes before and behind.
+    "norm_held_nn": _plan(
+        MmaSyncChoice(64, 104, 32, 4, 1, 3, 2, 8, 1, holds_rows=True),
+        m=1000,
+        n=100,
+        k=256,
+        dtype_c="fp16",
+        epilogue="residual,layer_norm:weight_dtype=fp32,relu,quantize:int8:per_token",
+        arch="sm_80",
+    ),
+    "norm_held_int8_tt": _plan(
+        MmaSyncChoice(64, 128, 64, 4, 1, 2, 1, 8, 1, holds_rows=True),
+        m=512,
+        n=128,
+        k=256,
+        layout="tt",
+        dtype="int8",
+        dtype_d="bf16",
+        epilogue="scale,rms_norm",
+        arch="sm_80",
+    ),
     # The same of parts of k, of a batch, with C and lengths at run time.
     "norm_split_k_nn": _plan(
         MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 4, 3),

@@ -32,6 +32,7 @@ class MmaSyncChoice:
         raster_group: tile rows of a raster group.
         split_k: parts that k is cut into.
         abreast: tiles that a block computes side by side.
+        holds_rows: whether a warp holds whole rows of D, for a step that needs them.
     """
 
     tile_m: int
@@ -44,6 +45,7 @@ class MmaSyncChoice:
     raster_group: int
     split_k: int = 1
     abreast: int = 1
+    holds_rows: bool = False
 
     @property
     def words(self) -> str:
@@ -85,6 +87,7 @@ class MmaSyncChoice:
             promoted=promotes(spec, arch),
             a=a,
             b=b,
+            holds_rows=self.holds_rows,
         )
         slab_n = self.tile_n // self.warps_n
         schedule = Grid(raster_group=self.raster_group)

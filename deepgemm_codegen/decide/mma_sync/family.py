@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
+from deepgemm_codegen.decide.menus import MAX_TILE
 from deepgemm_codegen.decide.mma_sync.menu import LEGAL, Menu, menu_for
 from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
 from deepgemm_codegen.decide.mma_sync.predict import predict, roofline
@@ -23,6 +24,7 @@ from deepgemm_codegen.decide.split_k import (
     split_obstacle,
     trailing_clocks,
 )
+from deepgemm_codegen.rows import SHARING
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -44,6 +46,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "raster": ("raster_group",),
 }
 """What of the menu answers a question; the other questions have one answer only."""
+
+
+ROWS_CLOCKS = 1500
+"""What summing the rows of its slabs adds to a product whose warps hold them: four passes of a
+fragment, each two times three exchanges and the arithmetic round them. An estimate."""
 
 
 class _Answer(NamedTuple):
@@ -93,7 +100,9 @@ class _Answer(NamedTuple):
 
     def _whole(self, found: Found) -> Found:
         """A product of the same cut with the kernels around it."""
-        choice = replace(found.choice, split_k=self.choice.split_k)
+        choice = replace(
+            found.choice, split_k=self.choice.split_k, holds_rows=self.choice.holds_rows
+        )
         return found._replace(choice=choice, clocks=found.clocks + self.others)
 
     def rejections(self) -> tuple[Rejection, ...]:
@@ -124,6 +133,8 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
         menu = menu_for(own, spec.overrides, cut=parts > 1)
         return search(own, machine, menu, limit)
 
+    whole = _holding_rows(setting, below, copying)
+    below = below if whole is None else whole.clocks
     cheapest = cheapest_cut(
         parts_to_try(problem, machine, spec.overrides),
         others,
@@ -132,7 +143,7 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
         below,
     )
     if cheapest is None:
-        return None
+        return whole
     parts, found = cheapest
     own, rest = cut(problem, parts), others(parts)
     abreast = _abreast(setting, found) if parts == 1 else 1
@@ -158,6 +169,30 @@ def _abreast(setting: Setting, found: Found) -> int:
     tiles = problem.batch * -(-problem.m // choice.tile_m) * -(-problem.n // choice.tile_n)
     block, given = block_of(choice, problem), spec.overrides.abreast
     return tiles_abreast(problem, machine, tiles, block, found.clocks, given)
+
+
+def _holding_rows(setting: Setting, below: float, copying: float) -> _Answer | None:
+    """The best product whose warps hold whole rows, for a step that needs them; None without."""
+    spec, _, problem, machine = setting
+    given = spec.overrides
+    if not problem.rows_follow or problem.n > MAX_TILE:
+        return None
+    if (given.split_k or 1) > 1 or (given.abreast or 1) > 1:
+        return None
+    own = problem._replace(rows_follow=False)
+    menu = menu_for(own, spec.overrides)
+    menu = menu._replace(
+        tile_n=tuple(tile_n for tile_n in menu.tile_n if tile_n >= max(problem.n, 4 * SHARING)),
+        warps=tuple(layout for layout in menu.warps if layout[1] == 1),
+    )
+    if not menu.tile_n or not menu.warps:
+        return None
+    rest = copying + trailing_clocks(own, machine, 1) + ROWS_CLOCKS
+    found = search(own, machine, menu, below - rest)
+    if found is None:
+        return None
+    choice = replace(found.choice, holds_rows=True)
+    return _Answer(setting, own, menu, choice, found.clocks + rest, found.costed, rest)
 
 
 def _refuse(setting: Setting) -> InputError:

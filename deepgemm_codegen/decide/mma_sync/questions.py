@@ -72,7 +72,9 @@ def answers(
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
     parts, tile_n = choice.split_k, choice.tile_n
-    asked += rows_decisions(setting.spec, setting.problem, machine, parts, tile_n)
+    asked += rows_decisions(
+        setting.spec, setting.problem, machine, parts, tile_n, holds_rows=choice.holds_rows
+    )
     return asked + abreast_answer(prediction.tiles, choice.warps_m * choice.warps_n, choice.abreast)
 
 

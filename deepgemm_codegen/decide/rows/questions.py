@@ -8,6 +8,7 @@ from deepgemm_codegen.decide.rows.search import best_rows
 from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.decide.split_k import reduce_clocks
 from deepgemm_codegen.plan import Decision
+from deepgemm_codegen.rows import SHARING
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
@@ -18,12 +19,23 @@ __all__ = ["rows_decisions"]
 
 
 def rows_decisions(
-    spec: GemmSpec, problem: Problem, machine: Machine, parts: int, tile_n: int
+    spec: GemmSpec,
+    problem: Problem,
+    machine: Machine,
+    parts: int,
+    tile_n: int,
+    *,
+    holds_rows: bool = False,
 ) -> tuple[Decision, ...]:
     """The question with its answer and reason; nothing without a norm."""
     if spec.norm is None:
         return ()
     kind = spec.epilogue[spec.norm].kind
+    if holds_rows:
+        reason = (
+            f"a warp holds all {problem.n} columns of its rows, so {kind} needs no second kernel"
+        )
+        return (Decision("D14", "whole rows", f"the product, {SHARING} lanes a row", reason),)
     words = best_rows(row_task(spec, machine, parts)).words
     microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz
     reason = f"a tile has {tile_n} of the {problem.n} columns that {kind} needs"
