@@ -169,10 +169,10 @@ def jobs_of(problem: Problem, seed: int) -> list[Job]:
             continue
         blocks = resident_blocks(task, menu, *numbers)
         tile = tile_cost(task, fragments, warps_long)
-        deep = min(stages, max(task.slices(warps_k), 1))
+        slices = max(task.slices(warps_k), 1)
         for count in {blocks, (blocks + 1) // 2} - {0}:
-            us = kernel_clocks(task, tile, warps_k, deep, count) / clock
-            ranked.append((us, BandwidthChoice(*numbers, count)))
+            clocks = kernel_clocks(task, tile, warps_k, min(stages, slices), slices, count)
+            ranked.append((clocks / clock, BandwidthChoice(*numbers, count)))
     ranked.sort(key=lambda pair: pair[0])
     first = ranked[: problem.choices // 2]
     rest = [pair for pair in ranked[len(first) :] if pair[0] <= NEAR * ranked[0][0]]

@@ -91,6 +91,10 @@ SMALL: dict[str, tuple[Any, str]] = {
         WgmmaChoice(128, 64, 2, 1, 4, 1, 1, 8, split_k=2),
         "m=256 n=128 k=512 layout=nt arch=sm_90a",
     ),
+    "wgmma_gather_nt": (
+        WgmmaChoice(128, 64, 2, 1, 4, 1, 1, 8, split_k=3, cluster_k=3),
+        "m=256 n=128 k=512 layout=nt epilogue=bias,relu arch=sm_90a",
+    ),
 }
 """Programs of one kind each, at most 256-cubed: name to choice and spec."""
 

@@ -1,11 +1,12 @@
-"""Measures programs under overrides beside cuBLAS: split-K, repack, tiles abreast.
+"""Measures programs under overrides beside cuBLAS: cut k, repack, tiles abreast.
 
-    python benchmarks/program_sweep.py --set split_k --out FOLDER [--seconds 240]
+    python benchmarks/program_sweep.py --set cluster_k --out FOLDER [--seconds 240]
 
 For each shape of a set the tree's own program and the programs under some overrides are built (in
 parallel, before the GPU is touched), checked on random rows against float64, and timed side by
 side with cuBLAS, all kernels of a program as one. ``program_sweep_SET.json`` holds every program
-with its prediction and its microseconds; of each shape some lines are printed, the fastest first.
+with its prediction and its microseconds, and how many of its clusters the GPU holds at a time; of
+each shape some lines are printed, the fastest first.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from deepgemm_codegen.harness.bench_data import Entry
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
 from deepgemm_codegen.harness.bench_stats import Timing, launches_for, sets_for
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
@@ -54,6 +56,16 @@ TINY = [
 ]
 """Overrides: so many tiles of a batch a block, by the tree's family and by mma.sync."""
 
+
+def _gathered(*numbers: int, apart: tuple[int, ...] = ()) -> list[str]:
+    """Overrides: parts that meet in a cluster, in several tiles, or by a second kernel."""
+    tiles = ("", " tile_m=64 tile_n=32", " tile_m=64 tile_n=64", " tile_m=64 tile_n=128",
+             " tile_m=128 tile_n=128")  # fmt: skip
+    found = [f"cluster_k={number}{tile}" for number in numbers for tile in tiles]
+    found += [f"split_k={number} cluster_k=1" for number in (*numbers, *apart)]
+    return ["split_k_from=0", *found]
+
+
 SETS: dict[str, list[tuple[str, list[str]]]] = {
     "split_k": [
         ("m=64 n=64 k=16384 layout=nt", _parts(16, 32, 64, 128)),
@@ -76,6 +88,19 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         ("m=64 n=64 k=64 batch=10000", TINY),
         ("m=8 n=8 k=32 batch=65537", TINY),
         ("m=16 n=16 k=64 batch=100000", TINY),
+    ],
+    "cluster_k": [
+        ("m=64 n=64 k=16384 layout=nt", _gathered(4, 8, apart=(16, 32))),
+        ("m=512 n=512 k=16384 layout=nt", _gathered(2, 4, 8)),
+        ("m=128 n=128 k=65536 layout=nt", _gathered(4, 8, apart=(16, 32))),
+        ("m=784 n=512 k=2048 layout=nt", _gathered(2, 3)),
+        ("m=256 n=1280 k=1280 layout=nt", _gathered(2, 3)),
+        ("m=64 n=1280 k=1280 layout=nt", _gathered(2, 3, 4)),
+        ("m=32 n=4096 k=4096 layout=nt", _gathered(2)),
+        ("m=64 n=4096 k=4096 layout=nt", _gathered(2, 4)),
+        ("m=64 n=4096 k=7168 layout=nt", _gathered(2, 4)),
+        ("m=128 n=4096 k=4096 layout=nt", _gathered(2, 4)),
+        ("m=128 n=4096 k=14336 layout=nt", _gathered(2, 4)),
     ],
 }
 """By name: a problem, and overrides for it."""
@@ -103,6 +128,28 @@ def build(job: tuple[str, str]) -> tuple[Entry | None, dict[str, Any]]:
     return Entry(program, built.cubin, built.arch), facts
 
 
+def clusters_at_once(device: CupyBench, entry: Entry) -> int | str:
+    """Clusters of the product that the GPU holds at a time, or why that cannot be told."""
+    body = entry.plan.body
+    try:
+        from cuda.bindings import driver
+
+        function = device.function(entry.cubin, entry.plan.name, body.shared_bytes)
+        attribute, value = driver.CUlaunchAttribute(), driver.CUlaunchAttributeValue()
+        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = body.cluster, 1, 1
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value = value
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = body.cluster, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = body.threads, 1, 1
+        config.sharedMemBytes = body.shared_bytes
+        config.attrs, config.numAttrs = [attribute], 1
+        status, count = driver.cuOccupancyMaxActiveClusters(driver.CUfunction(function.ptr), config)
+    except (ImportError, AttributeError, TypeError, RuntimeError, CodegenError) as error:
+        return str(error)[:120]
+    return int(count) if int(status) == 0 else str(status)
+
+
 def measure(
     device: CupyBench, text: str, built: list[tuple[Entry | None, dict[str, Any]]]
 ) -> dict[str, Any]:
@@ -126,6 +173,9 @@ def measure(
     taken = loaded.time(sides, launches_for(sets, 2.0), warm_seconds=0.02)
     for facts, samples in zip(timed, taken[len(rivals) :], strict=True):
         facts["us"] = round(Timing.of(samples).median_us, 3)
+    for entry, facts in entries:
+        if isinstance(entry.plan.body, Wgmma) and entry.plan.body.cluster > 1 and "us" in facts:
+            facts["clusters_at_once"] = clusters_at_once(device, entry)
     times = {
         rival.name: round(Timing.of(samples).median_us, 3)
         for rival, samples in zip(rivals, taken, strict=False)
@@ -146,6 +196,7 @@ def _show(result: dict[str, Any]) -> None:
         print(
             f"  {name:4} {us:8.2f} us {cublas / us:6.3f} x  predicted {facts.get('predicted_us')}"
             f"  {facts.get('choice')} {facts['fault']}"
+            f"{' ' + str(facts['clusters_at_once']) if 'clusters_at_once' in facts else ''}"
         )
     for facts in wrong[:3]:
         print(f"       {facts['overrides']}: {facts['fault']}")

@@ -173,9 +173,12 @@ class Wgmma:
         stages: ring slots in shared memory.
         cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
             blocks along n share A's. At most one of them is more than 1.
+        cluster_k: blocks of a cluster along k: each sums a part of it, then finishes a share of the
+            tile, for which it reads the others' sums. More than 1 only in a cluster of its own.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
             computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32;
-            ``sums`` stores partial sums straight from registers.
+            ``sums`` stores partial sums straight from registers; ``gather`` has the blocks of a
+            cluster along k meet in shared memory.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
         d_bytes: of an element of D.
         promoted: whether a slice's sums start at zero and are added in fp32.
@@ -191,7 +194,8 @@ class Wgmma:
     stages: int
     cluster_m: int
     cluster_n: int
-    store: Literal["tma", "slab", "sums"]
+    cluster_k: int
+    store: Literal["tma", "slab", "sums", "gather"]
     slab_n: int
     d_bytes: int
     promoted: bool
@@ -217,16 +221,31 @@ class Wgmma:
     @property
     def epilogue_template(self) -> str:
         """Path of the epilogue's template below ``templates/``."""
-        stems = {"tma": "tma_store", "slab": "consumer_slab", "sums": "consumer_sums"}
+        stems = {
+            "tma": "tma_store",
+            "slab": "consumer_slab",
+            "sums": "consumer_sums",
+            "gather": "consumer_gather",
+        }
         stem = stems[self.store]
         if self.store == "tma" and self.d_bytes != 2:
             stem = "tma_bytes"
         return f"epilogues/{stem}.cu.j2"
 
     @property
+    def raster_template(self) -> str:
+        """Path below ``templates/`` of the text that tells which tile a block computes."""
+        return f"parts/raster_{'cluster_k' if self.cluster_k > 1 else 'persistent'}.cu.j2"
+
+    @property
+    def sharers(self) -> int:
+        """Blocks of a cluster that share a tile of A or B."""
+        return self.cluster_m * self.cluster_n
+
+    @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
-        return self.cluster_m * self.cluster_n
+        return self.sharers * self.cluster_k
 
     @property
     def mma_n(self) -> int:
@@ -316,12 +335,14 @@ class Wgmma:
 
     @property
     def store_bytes(self) -> int:
-        """Bytes beside the ring that the epilogue uses."""
+        """Bytes beside the ring that the epilogue uses; a gather's sums lie over the ring."""
         if self.store == "tma":
             columns, slots = self.store_panels
             return self.consumers * slots * self.consumer_m * columns * self.d_bytes
         if self.store == "sums":
             return 0
+        if self.store == "gather":
+            return max(self.tile_m * self.tile_n * 4 - self.stages * self.stage_bytes, 0)
         return self.consumers * 4 * 16 * self.slab_n * 4
 
     @property

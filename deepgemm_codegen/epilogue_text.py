@@ -169,7 +169,8 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
 
     Args:
         plan: the kernel.
-        leaving: how D leaves: ``tma``, a slab's file, or empty straight from registers.
+        leaving: how D leaves: ``tma``, the file that reads sums from shared memory, or empty
+            straight from registers.
     """
     output = plan.output
     if output.partial:
@@ -179,15 +180,18 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
         names.append("row_sum")
     if output.dtype.bits == 8:
         names.extend(_byte_primitives(plan))
+    arriving = [leaving] if leaving else []
+    if leaving in ("slab", "cluster_sums"):
+        arriving.insert(0, "slab_index")
     if leaving == "tma":
         if output.dtype.bits == 8:
             return [*names, "fence_proxy_async", "tma_store", "store_pair"]
         return [*names, f"pack_{output.dtype}x2", "fence_proxy_async", "tma_store", "stmatrix"]
     if output.dtype.bits == 8:
-        return [*filter(None, [leaving]), *names, "store_d_bytes"]
+        return [*arriving, *names, "store_d_bytes"]
     if output.dtype.name != "fp32" and not output.dtype.integer:
         names.append(f"float_to_{output.dtype}")
-    return [*filter(None, [leaving]), *names, "store_d"]
+    return [*arriving, *names, "store_d"]
 
 
 def _step_primitives(plan: KernelPlan) -> list[str]:

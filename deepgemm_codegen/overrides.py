@@ -38,6 +38,7 @@ class Overrides:
     tiles_at_once: int | None = None
     cluster_m: int | None = None
     cluster_n: int | None = None
+    cluster_k: int | None = None
     split_k: int | None = None
     split_k_from: int | None = None
     abreast: int | None = None
@@ -83,7 +84,8 @@ OVERRIDES: dict[str, str] = {
     "tiles_at_once": "tiles in the consumers' hands: 1 cooperative, 2 ping-pong (wgmma)",
     "cluster_m": "blocks of a cluster along m, which share B's tiles: 1 or 2 (wgmma)",
     "cluster_n": "blocks of a cluster along n, which share A's tiles: 1 or 2 (wgmma)",
-    "split_k": "parts of k that blocks sum apart; a second kernel adds them",
+    "cluster_k": "blocks of a cluster along k: parts of it that meet in shared memory (wgmma)",
+    "split_k": "parts of k that blocks sum apart; a second kernel adds them, or a cluster",
     "split_k_from": "the k from which the tree may cut k into parts; 0: never",
     "abreast": "tiles that a block computes side by side, each by warps of its own (tiny products)",
     "repack": "on: first copy A and B, where the family wants them to lie otherwise; off: never",

@@ -325,6 +325,8 @@ class KernelPlan:
             parts = times(self.tiles, Number(self.k.split))
             return parts if self.abreast == 1 else ceildiv(parts, self.abreast)
         cluster = self.body.cluster
+        if self.body.cluster_k > 1:
+            return times(self.tiles, Number(cluster))
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)
         clusters = times(clusters, Number(self.k.split))
         if cluster == 1:

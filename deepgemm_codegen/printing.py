@@ -110,8 +110,12 @@ class Text:
     columns: str
     first_tile: str
     tile_stride: str
+    loop_depth: int
     release: str
     readers: str
+    cluster_load: str
+    cluster_results: str
+    cluster_operands: str
     store_chunk: str
     warp_columns: str
     slab_columns: str
@@ -120,6 +124,7 @@ class Text:
     reads_rows: bool
     reads_columns: bool
     inside: str
+    outside: str
     fragment_columns: str
     fragment_row: str
     warp_column: str
@@ -154,16 +159,8 @@ def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
         return tuple(dict.fromkeys((*_side_primitives(plan), *_common_primitives(plan))))
     leaving: str
     if isinstance(body, Wgmma):
-        names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
-        if body.cluster == 1 or body.tiles_at_once > 1:
-            names.append(("mbarrier_arrive", 0))
-        if body.cluster > 1:
-            names.append(("cluster", 0))
-        alone = [operand for operand in body.operands if not operand.shared]
-        names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
-        if body.idle_operands:
-            names.append(("fence_proxy_async", 0))
-        leaving = body.store
+        names = _wgmma_primitives(plan, body)
+        leaving = "cluster_sums" if body.store == "gather" else body.store
     elif isinstance(body, Bandwidth):
         names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]
         leaving = "lane_slab"
@@ -206,6 +203,25 @@ def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
     if isinstance(plan.body, Reduce):
         own = [*(["wrapping_add"] if plan.spec.dtype_acc.integer else []), "load_sums"]
     return [(name, 0) for name in (*own, *output_primitives(plan, ""))]
+
+
+def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
+    """The wrappers of copies, barriers and products of the wgmma family."""
+    names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
+    if body.sharers == 1 or body.tiles_at_once > 1:
+        names.append(("mbarrier_arrive", 0))
+    if body.cluster > 1:
+        names.append(("cluster_rank", 0))
+    if body.sharers > 1:
+        names.append(("cluster", 0))
+    alone = [operand for operand in body.operands if not operand.shared]
+    names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
+    if body.idle_operands:
+        names.append(("fence_proxy_async", 0))
+    if body.store == "gather":
+        names += [("consumers_barrier", 0)] if body.consumers > 1 else []
+        names += [("wrapping_add", 0)] if plan.spec.dtype_acc.integer else []
+    return names
 
 
 def _common_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
@@ -290,8 +306,10 @@ def _blocks_c(plan: KernelPlan) -> str:
     if isinstance(plan.body, Rows):
         rows = f"i64{{ {plan.m.symbol} }}"
         factors = [rows if plan.body.warps_n > 1 else f"(({rows} + TILE_M - 1) / TILE_M)"]
-    if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
+    if isinstance(plan.body, Wgmma) and plan.body.sharers > 1:
         factors = ["clusters_m", "clusters_n", "CLUSTER"]
+    elif isinstance(plan.body, Wgmma) and plan.body.cluster_k > 1:
+        factors.append("CLUSTER_K")
     if plan.batch > 1:
         factors.append(str(plan.batch))
     return " * ".join(factors)
@@ -341,7 +359,7 @@ def _readers(plan: KernelPlan) -> str:
     if not isinstance(plan.body, Wgmma):
         return ""
     readers = "CONSUMERS" if plan.body.tiles_at_once == 1 else "1"
-    if plan.body.cluster == 1:
+    if plan.body.sharers == 1:
         return readers
     return "CLUSTER" if readers == "1" else f"{readers} * CLUSTER"
 
@@ -366,8 +384,24 @@ def _clamped(plan: KernelPlan, extent: Extent) -> bool:
 
 def _inside(plan: KernelPlan) -> str:
     """C condition under which (row, column) lies in D; empty where it always does."""
-    tests = (("row", plan.m), ("column", plan.n))
-    return " && ".join(f"{name} < {extent.symbol}" for name, extent in tests if extent.tail)
+    return " && ".join(f"{name} < {size}" for name, size in _tests(plan))
+
+
+def _tests(plan: KernelPlan) -> list[tuple[str, str]]:
+    """What of (row, column) may lie beyond D, and from where on."""
+    places = (("row", plan.m), ("column", plan.n))
+    return [(name, extent.symbol) for name, extent in places if extent.tail]
+
+
+def _cluster_load(plan: KernelPlan) -> dict[str, str]:
+    """The instruction that reads a vector of a block's sums: its type, results and operands."""
+    vector, sums = plan.output.vector, _sums(plan)
+    results = ", ".join(f"%{v}" for v in range(vector))
+    return {
+        "cluster_load": f"v{vector}.{sums.ptx}" if vector > 1 else sums.ptx,
+        "cluster_results": f"{{ {results} }}" if vector > 1 else results,
+        "cluster_operands": ", ".join(f'"={sums.constraint}"(sum[{v}])' for v in range(vector)),
+    }
 
 
 def text_of(plan: KernelPlan) -> Text:
@@ -376,7 +410,7 @@ def text_of(plan: KernelPlan) -> Text:
     reads_rows, reads_columns = reads(plan, "row"), reads(plan, "column")
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
-    clustered = isinstance(plan.body, Wgmma) and plan.body.cluster > 1
+    clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
     per_cluster = " / CLUSTER" if clustered else ""
     whole = isinstance(plan.body, Wgmma)  # an instruction spans the tile's columns
     return Text(
@@ -409,8 +443,10 @@ def text_of(plan: KernelPlan) -> Text:
         columns="clusters_n" if clustered else plan.n.count_symbol,
         first_tile=f"blockIdx.x{per_cluster}",
         tile_stride=f"gridDim.x{per_cluster}",
+        loop_depth=-4 if isinstance(plan.body, Wgmma) and plan.body.cluster_k > 1 else 0,
         release=_RELEASE_CLUSTER if clustered else _RELEASE,
         readers=_readers(plan),
+        **_cluster_load(plan),
         store_chunk=_store_chunk(plan),
         warp_columns="WARP_D" if plan.paired else "WARP_N",
         slab_columns="SLAB_D" if plan.paired else "SLAB_N",
@@ -420,6 +456,7 @@ def text_of(plan: KernelPlan) -> Text:
         reads_columns=reads_columns,
         grid=_grid_c(plan),
         inside=_inside(plan),
+        outside="".join(f" || {name} >= {size}" for name, size in _tests(plan)),
         fragment_columns="TILE_N / 8" if whole else "FRAGMENTS_N",
         fragment_row="m0 + i * 64 + warp * 16" if whole else "m0 + warp_m * WARP_M + i * MMA_M",
         warp_column="n0" if whole else "n0 + warp_n * WARP_N",

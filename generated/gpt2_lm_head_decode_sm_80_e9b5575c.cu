@@ -23,31 +23,31 @@ enum : i64 {  // leading dimensions, elements
 
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] family: bandwidth
-//       44.7 us predicted; mma.sync would take longer
+//       43.4 us predicted; mma.sync would take longer
 // [D02] mma shape: m16n8k16
 //       its 16 rows hold all 1 of m, its 8 columns eight of n
-// [D03] tile: 8x32x64
-//       1571 tiles on 108 SMs x 15: 0.97 waves; bound by device memory
-// [D04] warps: 1 along n, 1 along k
-//       each 4 fragments of eight, all of k
+// [D03] tile: 8x8x256
+//       6283 tiles on 108 SMs x 6: 9.70 waves; bound by device memory
+// [D04] warps: 1 along n, 4 along k
+//       each 1 fragment of eight; sums of the 4 along k meet at the end
 // [D05] copy of A: into registers, 16 bytes
 //       every row starts on 16 bytes
 // [D06] copy of B: into registers, 16 bytes
 //       every row starts on 16 bytes
-// [D08] stages: 1
-//       40 registers of operands under way; k is 12 slices
-// [D09] occupancy: 15 blocks
-//       about 84 registers a thread under a cap of 128
+// [D08] stages: 3
+//       48 registers of operands under way; k is 3 slices
+// [D09] occupancy: 6 blocks
+//       about 77 registers a thread under a cap of 80
 // [D11] store: 1 element
 //       after the warps' sums have met in shared memory
 enum : int {
     TILE_M = 8,  // D's short side, all of it
-    FRAGMENTS = 4,  // of eight along D's long side, for each warp
+    FRAGMENTS = 1,  // of eight along D's long side, for each warp
     WARPS_N = 1,
-    WARPS_K = 1,
+    WARPS_K = 4,
     WARP_K = 64,
-    STAGES = 1,
-    MIN_BLOCKS = 15,
+    STAGES = 3,
+    MIN_BLOCKS = 6,
     A_VECTOR = 8,  // elements of a load
     B_VECTOR = 8,  // elements of a load
     RUN = 8,
@@ -103,7 +103,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
 // reads along a row meet a bank twice.
 __device__ __forceinline__ int slab_index(int row, int column)
 {
-    return row * TILE_N + (column ^ row % 4 * 8);
+    return row * TILE_N + column;
 }
 
 // Rounds to nearest even; beyond the range to infinity.

@@ -23,31 +23,31 @@ enum : i64 {  // leading dimensions, elements
 
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] family: bandwidth
-//       28.6 us predicted; mma.sync would take longer
+//       27.1 us predicted; mma.sync would take longer
 // [D02] mma shape: m16n8k16
 //       its 16 rows hold all 1 of m, its 8 columns eight of n
-// [D03] tile: 8x128x64
-//       393 tiles on 132 SMs x 3: 0.99 waves; bound by device memory
-// [D04] warps: 4 along n, 1 along k
-//       each 4 fragments of eight, all of k
+// [D03] tile: 8x8x256
+//       6283 tiles on 132 SMs x 6: 7.93 waves; bound by device memory
+// [D04] warps: 1 along n, 4 along k
+//       each 1 fragment of eight; sums of the 4 along k meet at the end
 // [D05] copy of A: into registers, 16 bytes
 //       every row starts on 16 bytes
 // [D06] copy of B: into registers, 16 bytes
 //       every row starts on 16 bytes
-// [D08] stages: 2
-//       80 registers of operands under way; k is 12 slices
-// [D09] occupancy: 3 blocks
-//       about 124 registers a thread under a cap of 168
+// [D08] stages: 3
+//       48 registers of operands under way; k is 3 slices
+// [D09] occupancy: 6 blocks
+//       about 77 registers a thread under a cap of 80
 // [D11] store: 1 element
 //       after the warps' sums have met in shared memory
 enum : int {
     TILE_M = 8,  // D's short side, all of it
-    FRAGMENTS = 4,  // of eight along D's long side, for each warp
-    WARPS_N = 4,
-    WARPS_K = 1,
+    FRAGMENTS = 1,  // of eight along D's long side, for each warp
+    WARPS_N = 1,
+    WARPS_K = 4,
     WARP_K = 64,
-    STAGES = 2,
-    MIN_BLOCKS = 3,
+    STAGES = 3,
+    MIN_BLOCKS = 6,
     A_VECTOR = 8,  // elements of a load
     B_VECTOR = 8,  // elements of a load
     RUN = 8,
@@ -71,7 +71,7 @@ enum : int {
     SHORT_ROWS = TILE_M / 8,
     SLAB_VECTOR = 2,
     SLAB = TILE_M * TILE_N,
-    SHARED_BYTES = 4096,
+    SHARED_BYTES = 1024,
 };
 static_assert(WARPS_K * SLAB * 4 <= SHARED_BYTES, "every warp along k has a slab");
 
@@ -103,7 +103,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
 // reads along a row meet a bank twice.
 __device__ __forceinline__ int slab_index(int row, int column)
 {
-    return row * TILE_N + (column ^ row % 4 * 8);
+    return row * TILE_N + column;
 }
 
 // Rounds to nearest even; beyond the range to infinity.

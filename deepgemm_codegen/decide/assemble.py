@@ -104,7 +104,7 @@ def program_of(
     *,
     abreast: int = 1,
 ) -> Program:
-    """The program of a body: one kernel, or, where k is cut, two.
+    """The program of a body: one kernel, or, where parts of k meet in memory, two.
 
     Args:
         spec: what was asked for.
@@ -155,7 +155,8 @@ def program_of(
     holds_rows = isinstance(body, MmaSync) and body.holds_rows
     if spec.norm is not None and not holds_rows:
         return _with_rows(kernel, arch)
-    return Program(name, (kernel,)) if k.split == 1 else _with_reduction(kernel, arch)
+    whole = k.split == 1 or (isinstance(body, Wgmma) and body.cluster_k > 1)
+    return Program(name, (kernel,)) if whole else _with_reduction(kernel, arch)
 
 
 def _product_of(whole: KernelPlan, *, early: bool) -> KernelPlan:

@@ -49,8 +49,7 @@ MOST_BYTES = 1 << 30
 """Bytes of copies that the tree plans on its own: the caller has to find room for them."""
 
 REPACK_US = 1.6
-"""The copying kernel's launch, its first read and its last write, beside its bytes. An estimate:
-as `split_k.REDUCE_US`."""
+"""The copying kernel's launch, its first read and its last write, beside its bytes. An estimate."""
 
 L2_WRITE_RATE = 30
 """Bytes a clock and multiprocessor at which copies that stay in the L2 are written. An estimate."""

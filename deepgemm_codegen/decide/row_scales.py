@@ -15,7 +15,7 @@ from deepgemm_codegen.batching import DENSE
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
-from deepgemm_codegen.decide.split_k import L2_REDUCE_RATE, REDUCE_US
+from deepgemm_codegen.decide.split_k import LATE_US, REDUCE_US
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError, InternalError
 from deepgemm_codegen.expressions import Number, times
@@ -34,6 +34,9 @@ __all__ = ["row_scales_answer", "row_scales_clocks", "values_spec", "with_row_sc
 
 BLOCK_THREADS = 256
 """Threads of a block whose rows are short."""
+
+L2_READ_RATE = 30
+"""Bytes a clock and multiprocessor at which values come back from the L2. An estimate."""
 
 KEPT = 16
 """Values that a thread keeps before more threads share the row."""
@@ -87,8 +90,8 @@ def row_scales_clocks(spec: GemmSpec, arch: Arch) -> float:
     """Clocks of the second kernel, as `split_k.reduce_clocks` has those of one that adds."""
     machine = machine_of(arch, spec.dtype_a.name)
     elements = spec.batch * spec.m.size * spec.n.size
-    moved = 4 * elements / (machine.sms * L2_REDUCE_RATE)
-    return REDUCE_US * machine.clock_mhz + max(moved, elements / machine.dram_rate)
+    moved = 4 * elements / (machine.sms * L2_READ_RATE)
+    return (REDUCE_US + LATE_US) * machine.clock_mhz + max(moved, elements / machine.dram_rate)
 
 
 def row_scales_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:

@@ -2,13 +2,14 @@
 
 A product with few tiles and a long k leaves multiprocessors idle. Cut into parts, its tiles are as
 many times more; each writes its sums to the workspace, and a second kernel adds them in one
-order and applies the epilogue. A family searches once whole, and once for each number of parts
-that would fill the multiprocessors, as long as that can win.
+order and applies the epilogue. Where a tile's parts are the blocks of one cluster they meet in
+shared memory instead, and finish the tile themselves. A family searches once whole, and once for
+each cut that would fill the multiprocessors, as long as that can win.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from deepgemm_codegen.bodies import Reduce
 from deepgemm_codegen.decide.prediction import output_bytes
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 __all__ = [
     "PARTIAL_VECTOR",
     "SPLIT_K",
+    "WHOLE",
     "WORTH",
+    "Cut",
     "cheapest_cut",
+    "cluster_obstacle",
     "cut",
+    "cuts_to_try",
+    "late_clocks",
     "partial_leading",
     "partials",
-    "parts_to_try",
     "reduce_body",
     "reduce_clocks",
     "split_answer",
@@ -54,8 +59,12 @@ second kernel costs."""
 TILES = ((32, 64), (64, 64), (64, 128), (128, 128), (128, 256))
 """Tiles that a number of parts is to fill the multiprocessors with."""
 
-PROMISING = 1.2
+PROMISING = 1.1
 """A cut is tried where the whole takes so much longer than what no cut can beat."""
+
+SLICE = 64
+"""Elements of k that the longest part is counted in: of numbers with equally long a part the least
+is tried."""
 
 LEAST_PART = 128
 """Elements of k that a part has at least."""
@@ -80,12 +89,40 @@ RAMP_US = 1.6
 one by one. Measured on an H200 over the models' predictions: 1.4 to 1.9 us at 1x4096x4096 through
 mma.sync and at 32 to 64 rows by 4096x4096 through wgmma."""
 
-REDUCE_US = 1.6
-"""The second kernel's launch, its first read and its last write, beside its bytes. An estimate:
-a kernel in a graph starts about a microsecond after the one before it."""
+REDUCE_US = 0.3
+"""The second kernel's first read and last write, beside its bytes, where its blocks wait for the
+product's end on multiprocessors already.
 
-L2_REDUCE_RATE = 30
-"""Bytes a clock and multiprocessor at which partial sums come back from the L2. An estimate."""
+This and the next two were fitted to 127 programs of 13 shapes, measured on an H200 beside cuBLAS
+(``benchmarks/results/program_sweep_split_k_h200.json``): which program of a shape comes first, and
+by how much."""
+
+LATE_US = 0.9
+"""What it takes longer where they begin only when the product's blocks have gone."""
+
+PARTIALS_RATE = 8.6
+"""Bytes a clock and multiprocessor of partial sums, written and read again."""
+
+
+class Cut(NamedTuple):
+    """How k is cut.
+
+    Attributes:
+        parts: how many sum a part each; 1 is all of k.
+        together: whether a tile's parts are the blocks of one cluster.
+    """
+
+    parts: int
+    together: bool = False
+
+    @property
+    def cluster_k(self) -> int:
+        """Blocks of a cluster along k."""
+        return self.parts if self.together else 1
+
+
+WHOLE = Cut(1)
+"""k as one part."""
 
 
 class _Found(Protocol):
@@ -96,21 +133,41 @@ class _Found(Protocol):
 Result = TypeVar("Result", bound=_Found)
 
 
-def parts_to_try(problem: Problem, machine: Machine, overrides: Overrides) -> tuple[int, ...]:
-    """Numbers of parts that may pay beside 1, or the user's alone."""
+def cuts_to_try(
+    problem: Problem, machine: Machine, overrides: Overrides, clusters: tuple[int, ...] = ()
+) -> tuple[Cut, ...]:
+    """Cuts that may pay beside none, in the order to try them, or the user's alone.
+
+    Args:
+        problem: in the plan's roles.
+        machine: where.
+        overrides: the user's.
+        clusters: numbers of parts whose blocks a cluster may hold, ascending.
+    """
+    wanted = overrides.cluster_k
+    if wanted not in (None, 1):
+        return (Cut(wanted, together=True),) if overrides.split_k in (None, wanted) else ()
+    if wanted == 1 or problem.rows_follow or problem.batch > 1:
+        clusters = ()
     if overrides.split_k is not None:
-        return (overrides.split_k,)
+        return (*(Cut(c, together=True) for c in clusters if c == overrides.split_k),
+                Cut(overrides.split_k))  # fmt: skip
     if problem.halves > 1 or (overrides.abreast or 1) > 1:  # each part has blocks of its own
-        return (1,)
+        return (WHOLE,)
     start = SPLIT_K_FROM if overrides.split_k_from is None else overrides.split_k_from
     most = min(problem.k // LEAST_PART, MAX_SPLIT_K)
     if start == 0 or problem.k < start or most < 2 or problem.dynamic_k:
-        return (1,)
-    found = {1}
+        return (WHOLE,)
+    found = set()
     for tile_m, tile_n in TILES:
         tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
-        found.add(min(max(machine.sms // tiles, 1), most))
-    return tuple(sorted(found))
+        for share in (1, 2):  # all multiprocessors, or half beside the second kernel
+            number = min(max(machine.sms // (tiles * share), 1), most)
+            longest = -(-problem.k // (SLICE * number))
+            found.add(-(-problem.k // (SLICE * longest)))
+    apart = (Cut(number) for number in sorted(found - {1}))
+    together = (Cut(number, together=True) for number in clusters if number <= most)
+    return (WHOLE, *together, *apart)
 
 
 def split_obstacle(spec: GemmSpec) -> str:
@@ -119,6 +176,17 @@ def split_obstacle(spec: GemmSpec) -> str:
     if parts > 1 and spec.pairs is not None:
         return f"split_k = {parts} is given, and {spec.pairs.kind} pairs sums that are whole"
     return ""
+
+
+def cluster_obstacle(spec: GemmSpec) -> str:
+    """Why parts of k cannot meet in the clusters that are asked for; empty where they can."""
+    if (spec.overrides.cluster_k or 1) == 1:
+        return ""
+    if spec.pairs is not None:
+        return f"{spec.pairs.kind} pairs sums that are whole"
+    if spec.norm is not None:
+        return f"{spec.epilogue[spec.norm].kind} wants whole rows"
+    return "a cluster of parts of k walks one product" if spec.batch > 1 else ""
 
 
 def cut(problem: Problem, parts: int) -> Problem:
@@ -180,11 +248,22 @@ def reduce_clocks(problem: Problem, machine: Machine, parts: int) -> float:
     if parts == 1 and not problem.rows_follow:
         return 0.0
     read = parts * problem.batch * problem.m * problem.n * SUM_BYTES
-    moved = read / (machine.sms * L2_REDUCE_RATE)
+    moved = read / (machine.sms * PARTIALS_RATE)
     out = output_bytes(problem) / machine.dram_rate
     if problem.rows_follow and read > machine.l2_bytes:  # sums of many rows come from memory
         out += read / machine.dram_rate
     return REDUCE_US * machine.clock_mhz + max(moved, out)
+
+
+def late_clocks(machine: Machine, filled: float) -> float:
+    """Clocks that the second kernel begins later because the product's blocks leave it no room.
+
+    Args:
+        machine: where.
+        filled: part of the multiprocessors that a block of the product fills; where the product
+            lets the second kernel in at its end only, all of them.
+    """
+    return LATE_US * machine.clock_mhz * min(filled, 1.0) ** 2
 
 
 def trailing_clocks(problem: Problem, machine: Machine, parts: int) -> float:
@@ -197,42 +276,47 @@ def trailing_clocks(problem: Problem, machine: Machine, parts: int) -> float:
 
 
 def cheapest_cut(
-    numbers: tuple[int, ...],
-    later: Callable[[int], float],
-    search: Callable[[int, float], Result | None],
+    cuts: tuple[Cut, ...],
+    later: Callable[[Cut], float],
+    search: Callable[[Cut, float], Result | None],
     floor: float,
     below: float,
-) -> tuple[int, Result] | None:
-    """The number of parts whose kernels take least, and what was found for it.
+) -> tuple[Cut, Result] | None:
+    """The cut whose kernels take least, and what was found for it.
 
-    Two numbers in a row that are no better end the search: the least of them lies before.
+    Two numbers in a row that are no better end the search among those of a kind: the least of them
+    lies before.
 
     Args:
-        numbers: of parts, ascending.
-        later: clocks of the kernels behind the product, by the number of parts.
-        search: the product kernel for a number of parts that takes fewer clocks than given.
+        cuts: as `cuts_to_try` orders them.
+        later: clocks of the kernels behind the product.
+        search: the product kernel of a cut that takes fewer clocks than given.
         floor: clocks that no product kernel can beat.
         below: clocks that a rival takes.
     """
     best = None
-    misses = 0
-    for number in numbers:
-        limit = below - later(number)
-        if number > 1 and (misses == 2 or below <= PROMISING * (floor + later(number))):
-            break
-        found = search(number, limit)
-        misses += 1
+    misses = {True: 0, False: 0}
+    for each in cuts:
+        kind = each.together
+        limit = below - later(each)
+        if each.parts > 1 and (misses[kind] == 2 or below <= PROMISING * (floor + later(each))):
+            continue
+        found = search(each, limit)
+        misses[kind] += 1
         if found is not None:
-            best, below, misses = (number, found), WORTH * (found.clocks + later(number)), 0
+            best, below, misses[kind] = (each, found), WORTH * (found.clocks + later(each)), 0
     return best
 
 
 def split_answer(
-    problem: Problem, machine: Machine, parts: int
+    problem: Problem, machine: Machine, parts: int, cluster_k: int = 1
 ) -> tuple[tuple[str, str, str], ...]:
     """The question with its answer and reason; nothing where k stays whole."""
     if parts == 1:
         return ()
+    if cluster_k > 1:
+        reason = "the blocks of a cluster, which add them through each other's shared memory"
+        return (("split k", f"{parts} parts of a cluster", reason),)
     microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz
     reason = f"a second kernel adds them, in {microseconds:.1f} us as predicted"
     return (("split k", f"{parts} parts", reason),)

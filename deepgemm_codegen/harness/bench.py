@@ -116,13 +116,14 @@ def _choice(plan: KernelPlan) -> str:
             f"{body.stages}st",
             f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""),
         ]
-        if body.cluster > 1:
+        if body.sharers > 1:
             words.append(f"{body.cluster_m}x{body.cluster_n}cl")
     elif isinstance(body, Rows):
         held = f"{body.held}v" if body.held else "streamed"
         words = [f"{body.warps_m}x{body.warps_n}w", held]
     if plan.k.split > 1:
-        words.append(f"{plan.k.split}k")
+        gathers = isinstance(body, Wgmma) and body.cluster_k > 1
+        words.append(f"{plan.k.split}k" + ("cl" if gathers else ""))
     return " ".join(words)
 
 

@@ -115,17 +115,8 @@ def blocks_for(
         return _summing_blocks(problem, kernel.body, tiles)
     if isinstance(kernel.body, Repack):
         return _copying_blocks(problem, kernel.body, tiles)
-    if kernel.abreast > 1:
-        return tuple(sorted({tile // kernel.abreast for tile in tiles}))
-    if kernel is problem.plan:
-        each, parts = problem.grid // problem.spec.batch, kernel.k.split
-        return tuple(
-            sorted(
-                (batch * parts + part) * each + tile
-                for batch, tile in (divmod(tile, each) for tile in tiles)
-                for part in range(parts)
-            )
-        )
+    if kernel is problem.plan or kernel.abreast > 1:
+        return _multiplying_blocks(problem, kernel, tiles)
     found: set[int] = set()
     along = tiles_along(problem, kernel)
     for region in regions_of(problem, tiles):
@@ -138,6 +129,30 @@ def blocks_for(
             for column in _covering(*columns, kernel.n.tile)
         )
     return tuple(sorted(found))
+
+
+def _multiplying_blocks(
+    problem: Problem, kernel: KernelPlan, tiles: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The blocks of a product that compute some tiles, or their parts of k."""
+    if kernel.abreast > 1:
+        return tuple(sorted({tile // kernel.abreast for tile in tiles}))
+    parts = kernel.k.split
+    if _cluster_k(kernel):
+        return tuple(tile * parts + part for tile in tiles for part in range(parts))
+    each = problem.grid // problem.spec.batch
+    return tuple(
+        sorted(
+            (batch * parts + part) * each + tile
+            for batch, tile in (divmod(tile, each) for tile in tiles)
+            for part in range(parts)
+        )
+    )
+
+
+def _cluster_k(kernel: KernelPlan) -> bool:
+    """Whether a tile's parts of k are the blocks of one cluster, and so neighbours."""
+    return isinstance(kernel.body, Wgmma) and kernel.body.cluster_k > 1
 
 
 def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:

@@ -7,11 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.inputs import Given
 from tests.cases import planted as faults
 from tests.cases.planted import planted
 from tests.harness.support import SMALL, assert_right, launch, program_of
+
+GATHERED = WgmmaChoice(64, 40, 1, 1, 2, 1, 1, 1, split_k=4, cluster_k=4)
+"""Parts that the blocks of a cluster add up."""
 
 WIDE = MmaSyncChoice(128, 128, 32, 2, 4, 3, 2, 8)
 
@@ -37,12 +40,39 @@ def test_s07_the_activation_follows_the_reduction() -> None:
     assert (d == 0).all()
 
 
+@planted(faults.text(r"__fadd_rn\(total\[own\]\[v\], sum\[v\]\)",
+                     "__fadd_rn(total[own][v], relu(sum[v]))"))  # fmt: skip
+def test_s07_the_activation_follows_what_a_cluster_adds() -> None:
+    """Fault seen: relu of each part, 3 instead of 0."""
+    choice = replace(GATHERED, split_k=2, cluster_k=2)
+    program = program_of("m=16 n=8 k=128 layout=nt epilogue=relu arch=sm_90a", choice)
+    row = [3.0 / 64] * 64 + [-5.0 / 64] * 64
+    (d,) = launch(program, a=Given((tuple(row),)), b=1).d
+    assert (d == 0).all()
+
+
 @planted(faults.text(r"(__fadd_rn\(total\[v\], sum\[v\]\))", r"add_bias(\1, float(column))"))
 def test_s08_a_bias_is_added_once() -> None:
     """Fault seen: four times the bias."""
     program = program_of("m=16 n=40 k=256 epilogue=bias", replace(SMALL, split_k=4))
     (d,) = launch(program, a=0, b=1, bias0=Given((tuple(range(40)),))).d
     assert (d == np.arange(40)).all()
+
+
+@planted(faults.text(r"(__fadd_rn\(total\[own\]\[v\], sum\[v\]\))", r"add_bias(\1, float(column))"))
+def test_s08_a_bias_is_added_once_by_a_cluster() -> None:
+    """Fault seen: four times the bias."""
+    program = program_of("m=16 n=40 k=256 layout=nt epilogue=bias arch=sm_90a", GATHERED)
+    (d,) = launch(program, a=0, b=1, bias0=Given((tuple(range(40)),))).d
+    assert (d == np.arange(40)).all()
+
+
+@pytest.mark.parametrize("parts", [3, 5])
+def test_s12_k_is_no_multiple_of_a_clusters_parts(parts: int) -> None:
+    choice = replace(GATHERED, split_k=parts, cluster_k=parts)
+    program = program_of("m=16 n=16 k=1088 layout=nt dtype_d=fp32 arch=sm_90a", choice)
+    (d,) = launch(program, a=1, b=1).d
+    assert (d == 1088).all()
 
 
 @pytest.mark.parametrize("tile_k", [32, 64, 128])

@@ -71,6 +71,8 @@ def test_the_multiprocessor_count_moves_the_tile() -> None:
 
 def test_tiny_products_get_tiny_kernels() -> None:
     plan = plan_of("m=1 n=1 k=1 arch=sm_90")
+    assert (plan.body.threads, plan.blocks.evaluate({})) == (32, 1)
+    plan = plan_of("m=1 n=1 k=1 arch=sm_90 family=mma_sync")
     assert tile(plan) == (16, 8, 16)
     assert mma_body(plan).stages == 2
     assert mma_body(plan).threads == 32
@@ -94,7 +96,7 @@ def test_p20_one_kernel_under_two_limits() -> None:
 
 
 def test_t15_every_column_has_a_warp() -> None:
-    plan = plan_of("m=16 n=104 k=64 warps_n=12 arch=sm_80")
+    plan = plan_of("m=16 n=104 k=64 warps_n=12 family=mma_sync arch=sm_80")
     assert mma_body(plan).warps_n == 12
     assert mma_body(plan).warp_n * 12 == mma_body(plan).tile_n
     assert plan.n.tiles * mma_body(plan).tile_n >= 104
@@ -153,7 +155,7 @@ def test_decisions_are_numbered_short_and_complete() -> None:
         "occupancy", "raster", "store",
     )  # fmt: skip
     for text in (
-        "m=1 n=1 k=1 arch=sm_75",
+        "m=1 n=1 k=1 family=mma_sync arch=sm_75",
         "m=2147482624 n=32768 k=2147482624 dtype=bf16 arch=sm_90",
         "m=1023 n=50257 k=999 batch=65535 dtype_c=fp16 align_a=2 layout_d=t arch=sm_86",
     ):

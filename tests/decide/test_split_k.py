@@ -2,30 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
+from math import exp, log
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import MmaSyncChoice, decide
 from deepgemm_codegen.decide.explain import explain
+from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.split_k import (
     SPLIT_K_FROM,
+    WHOLE,
+    WORTH,
     cut,
-    parts_to_try,
+    cuts_to_try,
     reduce_body,
     reduce_clocks,
 )
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.plan import KernelPlan, Reduce
+from deepgemm_codegen.plan import KernelPlan, Reduce, Wgmma
 from deepgemm_codegen.spec import GemmSpec
 
 from .specs import random_spec
 
-LONG = ["m=64 n=64 k=16384", "m=512 n=512 k=16384", "m=128 n=128 k=65536", "m=16 n=16 k=8192"]
+LONG = ["m=64 n=64 k=16384", "m=512 n=512 k=16384", "m=128 n=128 k=65536", "m=16 n=16 k=65536"]
+
+
+SM_90A = load_arch("sm_90a")
+
+SWEEP = Path(__file__).parents[2] / "benchmarks" / "results" / "program_sweep_split_k_h200.json"
+
+WORDS = {
+    "tile_m": r"^(\d+)x",
+    "tile_n": r"^\d+x(\d+)x",
+    "tile_k": r"^\d+x\d+x(\d+),",
+    "warps_m": r"warps (\d+)x",
+    "warps_n": r"warps \d+x(\d+)",
+    "consumers": r"(\d) consumers?",
+    "stages": r"(\d+) stages",
+    "min_blocks": r"(\d) blocks?",
+    "cluster_m": r"clusters (\d)x",
+    "cluster_n": r"clusters \dx(\d)",
+    "raster_group": r"group (\d+)",
+    "split_k": r"k in (\d+) parts",
+    "cluster_k": r"k in (\d+) parts of a cluster",
+}
+"""Where a choice's words hold its numbers, by the override that asks for each."""
+
+
+def overrides_of(words: str) -> str:
+    """The overrides that leave nothing but the choice told in `words`."""
+    found = {name: re.search(pattern, words) for name, pattern in WORDS.items()}
+    given = {name: match[1] for name, match in found.items() if match}
+    given.setdefault("split_k", "1")
+    if "consumers" in given:
+        given |= {"tiles_at_once": "2" if "in turn" in words else "1"}
+        given = {"cluster_m": "1", "cluster_n": "1", "cluster_k": "1"} | given
+    return " ".join(f"{name}={value}" for name, value in given.items())
 
 
 def product_of(text: str) -> KernelPlan:
@@ -38,10 +79,16 @@ def product_of(text: str) -> KernelPlan:
 def test_a_long_k_is_cut(shape: str, arch: str) -> None:
     spec = GemmSpec.from_text(f"{shape} layout=nt arch={arch}")
     program = decide(spec, load_arch(arch))
-    parts = program.product.k.split
+    product = program.product
+    parts = product.k.split
     assert parts > 1
-    assert [kernel.body.role for kernel in program.kernels] == ["product", "reduce"]
     assert program.decisions[-1].question == "split k"
+    if isinstance(product.body, Wgmma) and product.body.cluster_k > 1:
+        assert program.kernels == (product,)
+        assert program.workspace.regions == ()
+        assert program.decisions[-1].choice == f"{parts} parts of a cluster"
+        return
+    assert [kernel.body.role for kernel in program.kernels] == ["product", "reduce"]
     assert program.decisions[-1].choice == f"{parts} parts"
 
 
@@ -61,9 +108,9 @@ def test_the_threshold_is_ours_to_move(arch: str) -> None:
     assert product_of(f"{text} split_k_from=16385").k.split == 1
     assert product_of(f"{text} split_k_from=16384").k.split > 1
     setting = setting_of(GemmSpec.from_text("m=64 n=64 k=300 split_k_from=300"), load_arch("sm_80"))
-    assert len(parts_to_try(setting.problem, setting.machine, setting.spec.overrides)) > 1
+    assert len(cuts_to_try(setting.problem, setting.machine, setting.spec.overrides)) > 1
     setting = setting_of(GemmSpec.from_text(f"m=64 n=64 k={SPLIT_K_FROM - 1}"), load_arch("sm_80"))
-    assert parts_to_try(setting.problem, setting.machine, setting.spec.overrides) == (1,)
+    assert cuts_to_try(setting.problem, setting.machine, setting.spec.overrides) == (WHOLE,)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -75,7 +122,8 @@ def test_a_number_that_is_given_beats_the_tree_and_the_threshold(parts: int, arc
 
 @pytest.mark.parametrize("family", [MMA_SYNC, WGMMA])
 def test_the_cost_of_all_kernels_is_what_is_compared(family: object) -> None:
-    spec = GemmSpec.from_text("m=512 n=512 k=16384 layout=nt arch=sm_90a split_k=8")
+    text = "m=512 n=512 k=16384 layout=nt arch=sm_90a split_k=8"
+    spec = GemmSpec.from_text(f"{text} cluster_k=1" if family is WGMMA else text)
     setting = setting_of(spec, load_arch("sm_90a"))
     answer = family.best(setting)  # type: ignore[attr-defined]
     assert answer.clocks == answer.prediction().clocks
@@ -141,6 +189,42 @@ def test_refusals_name_the_nearest_number() -> None:
         assert str(caught.value).startswith(message)
 
 
+def test_parts_in_a_cluster_are_asked_for_by_either_number() -> None:
+    text = "m=512 n=512 k=16384 layout=nt arch=sm_90a"
+    for given, parts, cluster_k in (
+        ("cluster_k=4", 4, 4),
+        ("cluster_k=4 split_k=4", 4, 4),
+        ("split_k=4 cluster_k=1", 4, 1),
+        ("split_k=4", 4, 1),  # 32 clusters of four are more than the tree counts on
+        ("split_k=9", 9, 1),
+        ("cluster_k=1 split_k_from=0", 1, 1),
+        ("cluster_k=8 split_k_from=0", 8, 8),
+    ):
+        plan = product_of(f"{text} family=wgmma {given}")
+        assert isinstance(plan.body, Wgmma)
+        assert (plan.k.split, plan.body.cluster_k) == (parts, cluster_k), given
+        blocks = plan.blocks.evaluate({"m": 512, "n": 512, "sms": 132})
+        if cluster_k > 1:
+            assert blocks == plan.m.tiles * plan.n.tiles * cluster_k
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("epilogue=swiglu", "swiglu pairs sums that are whole"),
+        ("epilogue=rms_norm", "rms_norm wants whole rows"),
+    ],
+)
+def test_what_no_cluster_adds_up(text: str, why: str) -> None:
+    spec = f"m=64 n=64 k=16384 layout=nt arch=sm_90a {text}"
+    for body in (kernel.body for kernel in decide(GemmSpec.from_text(spec), SM_90A).kernels):
+        assert not isinstance(body, Wgmma) or body.cluster_k == 1
+    with pytest.raises(InputError, match="cluster_k = 4") as caught:
+        product_of(f"{spec} cluster_k=4")
+    told = f"cluster_k = 4: only wgmma has it, but {why}; leave cluster_k out"
+    assert str(caught.value) == told
+
+
 def test_explain_tells_the_number_and_what_it_costs() -> None:
     spec = GemmSpec.from_text("m=64 n=64 k=16384 layout=nt arch=sm_80")
     explanation = explain(spec, load_arch("sm_80"))
@@ -158,3 +242,51 @@ def test_the_threshold_rules_no_family_out() -> None:
     for text in ("m=1 n=512 k=4096 layout=nt family=bandwidth", "m=64 n=64 k=64 family=simt"):
         found = product_of(f"{text} split_k_from=64")
         assert type(found.body) is type(product_of(text).body)
+
+
+def test_the_model_ranks_the_cuts_that_were_measured() -> None:
+    """Of the measured programs of a shape, the first by the model is among the fastest.
+
+    Told is each ratio of the fastest one's time to that one's.
+    """
+    arch = load_arch("sm_90a", "H200")
+    ratios = {}
+    document = json.loads(SWEEP.read_text())
+    for shape in document["shapes"]:
+        predicted, measured = {}, {}
+        for program in shape["programs"]:
+            if "us" not in program:
+                continue
+            words = program["choice"]
+            text = f"{shape['problem']} {document['common']} {overrides_of(words)}"
+            answer = consider(setting_of(GemmSpec.from_text(text), arch)).winner
+            assert answer is not None
+            assert answer.choice.words == words
+            cut = "parts" in words
+            predicted[words] = answer.clocks / (WORTH if cut else 1.0)
+            measured[words] = program["us"]
+        first = min(predicted, key=predicted.__getitem__)
+        ratios[shape["problem"]] = min(measured.values()) / measured[first]
+    assert len(ratios) == 13
+    assert min(ratios.values()) > 0.97, ratios
+    assert fmean(map(log, ratios.values())) > log(0.995), ratios
+
+
+def test_the_tree_takes_what_was_measured_among_the_fastest() -> None:
+    """Where the tree's own pick is among the measured, it is no slower than the best by much.
+
+    Parts were measured before they could meet in a cluster.
+    """
+    arch = load_arch("sm_90a", "H200")
+    ratios = []
+    document = json.loads(SWEEP.read_text())
+    for shape in document["shapes"]:
+        spec = GemmSpec.from_text(f"{shape['problem']} {document['common']} cluster_k=1")
+        winner = consider(setting_of(spec, arch)).winner
+        assert winner is not None
+        measured = {p["choice"]: p["us"] for p in shape["programs"] if "us" in p}
+        if winner.choice.words in measured:
+            ratios.append(min(measured.values()) / measured[winner.choice.words])
+    assert len(ratios) >= 10
+    assert min(ratios) > 0.97
+    assert exp(fmean(map(log, ratios))) > 0.995

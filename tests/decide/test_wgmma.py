@@ -99,7 +99,7 @@ SWEEP = Path(__file__).parents[2] / "benchmarks" / "results" / "wgmma_sweep_h200
 def test_the_model_ranks_what_was_measured() -> None:
     """Of the measured kernels of a shape, the first by the model is among the fastest."""
     ratios = []
-    names = [name for name in WgmmaChoice.__slots__ if name != "tile_k"]
+    names = [name for name in WgmmaChoice.__slots__ if name not in ("tile_k", "cluster_k")]
     for entry in json.loads(SWEEP.read_text())["shapes"]:
         m, n, k = entry["shape"]
         spec = GemmSpec.from_text(f"m={m} n={n} k={k} layout=nt dtype=bf16 arch=sm_90a gpu=H200")
@@ -202,6 +202,8 @@ def test_the_decisions_of_a_large_product() -> None:
         ("tiles_at_once", 2),
         ("cluster_m", 2),
         ("cluster_n", 2),
+        ("cluster_k", 2),
+        ("cluster_k", 7),
         ("raster_group", 5),
     ],
 )
@@ -254,6 +256,21 @@ REFUSALS = {
     "cluster_m=2 tile_n=24": (
         "cluster_m = 2 with tile_n = 24: 12 rows of a shared tile are no multiple of 8;"
         " the nearest legal cluster_m is 1"
+    ),
+    "cluster_k=4 cluster_m=2": (
+        "cluster_k = 4 with cluster_m = 2: 2 blocks share a tile in a cluster of parts of k; the"
+        " limit is 1; the nearest legal cluster_k is 1"
+    ),
+    "cluster_k=4 split_k=3": (
+        "cluster_k = 4 with split_k = 3: the parts of a cluster are all there are;"
+        " the nearest legal split_k is 4"
+    ),
+    "cluster_k=4 tiles_at_once=2": (
+        "cluster_k = 4 with tiles_at_once = 2: 4 parts of k for consumers that take tiles in turn;"
+        " the limit is 1; the nearest legal cluster_k is 1"
+    ),
+    "cluster_k=9": (
+        "cluster_k = 9 with family = wgmma: too large; the nearest legal is 8"
     ),
     "cluster_m=4": (
         "cluster_m = 4 with family = wgmma: too large; the nearest legal is 2"

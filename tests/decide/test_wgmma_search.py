@@ -20,6 +20,7 @@ from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.mma_sync.search import cost
 from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.split_k import WHOLE, Cut
 from deepgemm_codegen.decide.wgmma.constraints import violations
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu, menu_for
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 ARCH = load_arch("sm_90a")
 
 
-def task_for(spec: GemmSpec, parts: int = 1) -> Task:
-    return task_of(spec, problem_of(spec, ARCH), machine_of(ARCH, spec.dtype_a.name), parts)
+def task_for(spec: GemmSpec, how: Cut = WHOLE) -> Task:
+    return task_of(spec, problem_of(spec, ARCH), machine_of(ARCH, spec.dtype_a.name), how)
 
 
 def served_spec(rng: random.Random) -> GemmSpec:
@@ -61,8 +62,9 @@ def least_clocks(task: Task, menu: WgmmaMenu) -> float:
         menu.raster_group,
     ):
         choice = WgmmaChoice(
-            tile_m, tile_n, consumers, at_once, stages, cluster_m, cluster_n, group
-        )
+            tile_m, tile_n, consumers, at_once, stages, cluster_m, cluster_n, group,
+            cluster_k=task.cluster_k,
+        )  # fmt: skip
         if not any(violations(task, choice)):
             least = min(least, predict(task, choice).clocks)
     return least
@@ -100,7 +102,8 @@ def test_pruning_never_drops_the_optimum_of_500_products() -> None:
     rng = random.Random(60)
     for _ in range(500):
         spec = served_spec(rng)
-        task = task_for(spec)
+        parts = rng.choice((1, 1, 2, 3, 8))
+        task = task_for(spec, Cut(parts, together=parts > 1 and rng.random() < 0.6))
         assert_optimal(task, some_of(menu_for(task.problem, {}), rng), spec)
 
 
@@ -155,7 +158,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
     body = plan.body
     if not isinstance(body, Wgmma):
         return
-    task = task_for(spec, plan.k.split)
+    task = task_for(spec, Cut(plan.k.split, together=body.cluster_k > 1))
     choice = WgmmaChoice(
         body.tile_m,
         body.tile_n,
@@ -166,6 +169,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
         body.cluster_n,
         plan.schedule.raster_group,
         plan.k.split,
+        cluster_k=body.cluster_k,
     )
     assert list(violations(task, choice)) == []
     shape = body.tile_m, body.tile_n, body.consumers, body.tiles_at_once
@@ -174,7 +178,9 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
     assert body.accumulators <= 192
     assert body.fragments_m in (1, 2)
     assert body.fragments_m * 64 * body.consumers == body.tile_m * body.tiles_at_once
-    assert body.cluster in (1, 2)
+    assert body.sharers in (1, 2)
+    assert body.cluster_k in (1, plan.k.split)
+    assert 1 in (body.sharers, body.cluster_k)
     producer, consumer = body.registers
     assert 128 * (producer + body.consumers * consumer) <= ARCH.registers_per_sm
     for tensor_map in plan.tensor_maps:
@@ -185,7 +191,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
         assert operand.box_rows % 8 == 0
         assert operand.panels * operand.panel_columns == operand.columns.tile
     blocks = plan.blocks.evaluate({"m": spec.m.size, "n": spec.n.size, "sms": 132})
-    assert blocks <= 132
+    assert blocks <= 132 or body.cluster_k > 1
     assert blocks % body.cluster == 0
 
 

@@ -53,6 +53,35 @@ WGMMA_CASES = [
 ]
 
 
+TWO = WgmmaChoice(128, 64, 2, 1, 3, 1, 1, 8)
+GATHERED = [
+    ("m=64 n=64 k=512 layout=nt", WGMMA, 2),
+    ("m=100 n=40 k=600 layout=nt dtype_c=fp16 epilogue=bias,relu", TWO, 3),
+    ("m=60 n=40 k=328 layout=tn lda=64 dtype=bf16 dtype_d=fp32 layout_d=t", WGMMA, 5),
+    ("m=dynamic:70 n=dynamic:40 k=dynamic:200 lda=200 ldb=40", WGMMA, 2),
+    ("m=64 n=64 k=64 layout=nt", WGMMA, 4),  # more parts than slices
+    pytest.param(
+        "m=50 n=23 k=500 layout=nt lda=504 ldb=504",
+        WgmmaChoice(64, 24, 1, 1, 4, 1, 1, 1),
+        7,
+        marks=pytest.mark.full,
+    ),
+    # The sums take more than the ring.
+    pytest.param(
+        "m=65 n=70 k=300 layout=nt lda=304 ldb=304",
+        WgmmaChoice(128, 256, 2, 1, 2, 1, 1, 1),
+        2,
+        marks=pytest.mark.full,
+    ),
+    ("m=70 n=66 k=200 layout=nt epilogue=scale:row:fp32,residual,store:bf16,silu", WGMMA, 3),
+    ("m=20 n=24 k=640 layout=nt epilogue=quantize:e4m3 launch=dependent", WGMMA, 4),
+    ("m=60 n=72 k=400 dtype=int8 layout=nt dtype_c=int32", WGMMA, 3),
+    ("m=64 n=40 k=640 dtype=uint8 dtype_b=int8 layout=nt epilogue=bias,quantize:int8", WGMMA, 4),
+    ("m=64 n=64 k=1024 dtype=e4m3 layout=nt dtype_d=bf16", TWO, 3),
+]
+"""Parts that the blocks of a cluster add up; of each the numbers of a plan."""
+
+
 def cut(parts: int) -> MmaSyncChoice:
     return replace(SMALL, split_k=parts)
 
@@ -66,6 +95,14 @@ def test_split_k_is_right(text: str, parts: int) -> None:
 @pytest.mark.parametrize(("text", "choice", "parts"), WGMMA_CASES)
 def test_split_k_through_wgmma_is_right(text: str, choice: WgmmaChoice, parts: int) -> None:
     assert_right(text, replace(choice, split_k=parts))
+
+
+@pytest.mark.parametrize(("text", "choice", "parts"), GATHERED)
+def test_parts_that_meet_in_a_cluster_are_right(text: str, choice: WgmmaChoice, parts: int) -> None:
+    tile_k = 128 if any(f"dtype={name}" in text for name in ("int8", "uint8", "e4m3")) else 64
+    choice = replace(choice, split_k=parts, cluster_k=parts, tile_k=tile_k)
+    verdict = assert_right(f"{text} arch=sm_90a", choice)
+    assert {check.name for check in verdict.checks} == {"exact", "random", "hostile"}
 
 
 def test_parts_of_k_are_whole_slices_and_all_of_k() -> None:
@@ -132,6 +169,41 @@ MUTANTS: list[tuple[str, str, str]] = [
 def test_a_mutant_dies(what: str, pattern: str, replacement: str) -> None:
     program = program_of(
         "m=67 n=44 k=280 layout=nt batch=2 dtype_c=fp16 epilogue=bias,relu", cut(5)
+    )
+    source = source_of(program)
+    found = list(re.finditer(pattern, source))
+    assert found, f"nothing in the file matches {pattern!r}"
+    match = found[-1]
+    mutated = source[: match.start()] + match.expand(replacement) + source[match.end() :]
+    cases = cases_of(program, 0)[:2]
+    assert not judge(device_of(program, mutated), program, cases=cases).passed, what
+
+
+GATHER_MUTANTS: list[tuple[str, str, str]] = [
+    ("a part is dropped", r"other < CLUSTER_K; \+\+other", "other < CLUSTER_K - 1; ++other"),
+    ("a part is added twice", r"load_cluster_sums\(sum, place, other\)",
+     "load_cluster_sums(sum, place, other / 2)"),
+    ("nobody waits for the others' sums", r"cluster_sync\(\);  // every part", "// every part"),
+    ("a block leaves before the others have read it",
+     r"cluster_sync\(\);  // nobody", "// nobody"),
+    ("the other consumer still reads the ring", r"consumers_barrier\(\);  // by", "// by"),
+    ("parts overlap", r"k0 = first_slice \* TILE_K", "k0 = 0"),
+    ("the rest of the slices is forgotten", r" \+ \(part < SLICES % CLUSTER_K\)", ""),
+    ("every block finishes the same share", r"= part \* OWN_VECTORS", "= OWN_VECTORS"),
+    ("a share is one vector short", r"mine >= OWN_VECTORS", "mine >= OWN_VECTORS - 1"),
+    ("lower rows lie with upper ones", r"slab_index\(row \+ 8, ", "slab_index(row, "),
+    ("rows past the tail are stored", r" \|\| row >= M", ""),
+    ("the epilogue runs in every part", r"(__fadd_rn\(total\[own\]\[v\], sum\[v\]\))", r"relu(\1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern", "replacement"), GATHER_MUTANTS, ids=[m[0] for m in GATHER_MUTANTS]
+)
+def test_a_mutant_of_the_cluster_dies(what: str, pattern: str, replacement: str) -> None:
+    program = program_of(
+        "m=100 n=16 k=456 layout=nt epilogue=bias,relu arch=sm_90a",
+        replace(WgmmaChoice(128, 16, 2, 1, 2, 1, 1, 8), split_k=3, cluster_k=3),
     )
     source = source_of(program)
     found = list(re.finditer(pattern, source))

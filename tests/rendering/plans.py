@@ -597,6 +597,28 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias",
         arch="sm_90a",
     ),
+    # Parts of k that the blocks of a cluster sum; uneven, two consumers, every kind of operand.
+    "wgmma_gather_nt": _plan(
+        WgmmaChoice(128, 128, 2, 1, 6, 1, 1, 4, 6, cluster_k=6),
+        m=500,
+        n=520,
+        k=16392,
+        layout="nt",
+        dtype="bf16",
+        dtype_c="bf16",
+        epilogue="bias,gelu,residual",
+        arch="sm_90a",
+    ),
+    # The same for whole numbers and a number of rows known at run time.
+    "wgmma_gather_dynamic_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 8, 1, 1, 2, 8, tile_k=128, cluster_k=8),
+        m="dynamic:256",
+        n=192,
+        k=16384,
+        layout="nt",
+        dtype="int8",
+        arch="sm_90a",
+    ),
     # A cluster of two along m shares B's tile; n is ragged, and the tile rows are odd.
     "wgmma_cluster_m_nt": _plan(
         WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), m=1408, n=1400, k=512, layout="nt", arch="sm_90a"

@@ -83,7 +83,7 @@ def test_groups() -> None:
         "align": ["align_a", "align_b", "align_c", "align_d"],
         "tile": ["tile_m", "tile_n", "tile_k"],
         "warps": ["warps_m", "warps_n", "warps_k"],
-        "cluster": ["cluster_m", "cluster_n"],
+        "cluster": ["cluster_m", "cluster_n", "cluster_k"],
         "zero_point": ["zero_point_a", "zero_point_b"],
     }
 

@@ -23,8 +23,9 @@ MAX_STAGES = 8
 STAGES = (1, 2, 3, 4, 6)
 """Slices in flight that the tree tries."""
 
-WARPS_LONG, WARPS_K = (1, 2, 4), (1, 2, 4, 8, 16)
-"""Warps that the tree tries along D's long side and along k, fewest first."""
+WARPS_LONG, WARPS_K = (1,), (1, 2, 4, 8, 16)
+"""Warps that the tree tries along D's long side and along k, fewest first. Along the long side one
+was as good as two or four in 22 problems of 23 (`benchmarks/results/bandwidth_sweep_h200.json`)."""
 
 FRAGMENTS = {True: (1, 2, 4), False: (2, 4, 8)}
 """Fragments of a warp that the tree tries, by whether k is contiguous in the long operand."""

@@ -1,15 +1,18 @@
 """What a candidate of the bandwidth family costs: clocks of the busiest multiprocessor.
 
-    kernel = LAUNCH + root of the sum of squares of
-             memory: all bytes of A, B and D at device memory's rate
-             latency: what the loads in flight let a multiprocessor have, and new blocks' waits
-             loads: lines that the load/store unit looks up
-             caches: the short operand, which every block reads
+    kernel = LAUNCH + filling + root of the sum of squares + turns * meeting
+    squares of memory:  all bytes of A, B and D at device memory's rate, or a multiprocessor's of
+                        the long operand at the L2's where few tiles leave the others idle
+               latency: turns * rings * ring, what warps wait for loads and work between them
+               loads:   lines that the load/store unit looks up
+    ring = max(stages * work, LATENCY + work)
 
-A multiprocessor computes ``rounds`` tiles, as many at a time as blocks are resident. Of each, as
-many bytes are on their way as registers hold; by Little's law that is a rate. A root of squares
-since none of the four is steady: where two are equal they hinder each other. The constants were
-fitted to kernels measured on an H200 (`docs/decisions.md` says how well they fit).
+A multiprocessor computes ``rounds`` tiles, as many at a time as blocks are resident: that makes its
+turns. A warp has ``stages`` slices on their way and asks for the next as soon as it is done with
+one, so that it comes round its ring in that time. Filling is what the first loads take longer, and
+the partial sums of a tile meet at its end, while nothing is on its way. A root of squares since
+none of the three is steady: where two are equal they hinder each other. The constants were fitted
+to kernels measured on an H200 (`docs/decisions.md` says how well they fit).
 """
 
 from __future__ import annotations
@@ -26,31 +29,30 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
 
-__all__ = ["ENOUGH", "LAUNCH_US", "TileCost", "kernel_clocks", "predict", "tile_cost"]
+__all__ = ["ENOUGH", "LAUNCH_US", "STREAM", "TileCost", "kernel_clocks", "predict", "tile_cost"]
 
-LAUNCH_US = 3.5
-"""Launch, the first read from cold memory, the sums' meeting and the last write: 1x1024x4096
-takes 5.2, of which its bytes take 1.9."""
+LAUNCH_US = 1.7
+"""Launch, the first read from cold memory and the last write. 1x1x1 takes 1.85 us."""
 
-STREAM = 1.06
+FILL = 19
+"""Clocks at the kernel's start for each line of 128 bytes that a warp asks for first."""
+
+STREAM = 1.04
 """Bytes that streams of whole lines get, over the plain read that `Machine.dram_rate` is."""
 
-LATENCY = 0.87
-"""Part of a busy memory's latency for which a load's bytes are in flight."""
+LATENCY = 0.59
+"""Part of a busy memory's latency that a load takes while memory has time for it."""
 
-BLOCK_START = 0.93
-"""The same from a block's end to its successor's first bytes."""
+ROW_WORK, FRAGMENT_WORK = 170, 9
+"""Clocks that a warp is busy with a slice, each eight rows of the short side and each fragment."""
 
-LINE = 0.53
+MEETING = 18
+"""Clocks at a tile's end for each warp along k, a fragment and eight rows of the short side."""
+
+LINE = 0.44
 """Clocks that the load/store unit spends on a line that a warp's load touches."""
 
-SHORT = 0.005
-"""Clocks a byte of the short operand that a block reads from the caches."""
-
-UNEVEN = 0.125
-"""How much of the time that the busiest multiprocessor works longer than the average is lost."""
-
-ENOUGH, DEEP = 2.4, 0.026
+ENOUGH, DEEP = 3.2, 0.016
 """Bytes in flight, over those of Little's law, that are enough; and what each doubling beyond them
 costs."""
 
@@ -60,39 +62,37 @@ class TileCost(NamedTuple):
 
     Attributes:
         rounds: tiles that the busiest multiprocessor computes.
-        block_bytes: of the long operand, for one tile.
+        filling: clocks at the kernel's start for each stage.
+        work: clocks that a warp is busy with a slice.
+        meeting: clocks at a tile's end for each warp along k.
         loads: clocks of the load/store unit, all rounds.
-        caches: clocks of the short operand's way from the caches, all rounds.
-        memory: clocks of device memory, with what uneven rounds lose.
-        uneven: the latter alone.
+        memory: clocks of device memory, or of the L2 where that is slower.
         flight: bytes of the long operand that a warp along k has on its way a stage.
     """
 
     rounds: int
-    block_bytes: int
+    filling: float
+    work: float
+    meeting: float
     loads: float
-    caches: float
     memory: float
-    uneven: float
     flight: int
 
 
 def tile_cost(task: Task, fragments: int, warps_long: int) -> TileCost:
     """The cost of a tile."""
-    machine, problem = task.machine, task.problem
-    long_tile = fragments * FRAGMENT_LONG * warps_long
-    tiles = task.tiles(long_tile)
-    rounds = -(-tiles // machine.sms)
-    memory = task.memory / STREAM
-    short_bytes = task.short * problem.k * problem.element_bytes
+    tiles = task.tiles(fragments * FRAGMENT_LONG * warps_long)
+    rounds = -(-tiles // task.machine.sms)
+    warp_bytes = WARP * task.slot_words(fragments)[0] * 4
+    long_bytes = task.long_bytes(fragments * FRAGMENT_LONG * warps_long)
     return TileCost(
         rounds=rounds,
-        block_bytes=task.long_bytes(long_tile),
+        filling=warp_bytes / 128 * FILL,
+        work=task.short_rows * ROW_WORK + fragments * FRAGMENT_WORK,
+        meeting=fragments * task.short_rows * MEETING,
         loads=rounds * _lines(task, fragments, warps_long) * LINE,
-        caches=rounds * short_bytes * SHORT,
-        memory=memory,
-        uneven=UNEVEN * (rounds * machine.sms / tiles - 1) * memory,
-        flight=WARP * warps_long * task.slot_words(fragments)[0] * 4,
+        memory=max(task.memory, rounds * long_bytes / task.machine.l2_rate),
+        flight=warps_long * warp_bytes,
     )
 
 
@@ -109,7 +109,9 @@ def _lines(task: Task, fragments: int, warps_long: int) -> float:
     return lines + loads * reached
 
 
-def kernel_clocks(task: Task, tile: TileCost, warps_k: int, stages: int, blocks: int) -> float:
+def kernel_clocks(
+    task: Task, tile: TileCost, warps_k: int, stages: int, slices: int, blocks: int
+) -> float:
     """Clocks of the whole kernel.
 
     Args:
@@ -117,58 +119,64 @@ def kernel_clocks(task: Task, tile: TileCost, warps_k: int, stages: int, blocks:
         tile: its tile.
         warps_k: warps along k.
         stages: slices in flight, not more than there are.
+        slices: of k; one at least.
         blocks: resident blocks.
     """
-    resident = min(blocks, tile.rounds)
-    flight = tile.flight * warps_k * stages
-    memory = tile.memory * _crowding(task, resident * flight)
-    latency = _latency(task, tile, resident, flight)
-    squares = memory * memory + latency * latency
-    squares += tile.loads * tile.loads + tile.caches * tile.caches
-    return task.launch + sqrt(squares) + tile.uneven
+    turns = _turns(tile, blocks)
+    memory = _memory(task, tile, warps_k * stages, blocks)
+    latency = _latency(task, tile, stages, slices, turns)
+    squares = memory * memory + latency * latency + tile.loads * tile.loads
+    fixed = task.launch + stages * tile.filling + turns * warps_k * tile.meeting
+    return fixed + sqrt(squares)
 
 
-def _crowding(task: Task, in_flight: int) -> float:
-    """How much longer device memory takes with more on its way than it needs."""
+def _turns(tile: TileCost, blocks: int) -> int:
+    """How many times in a row resident blocks compute a tile each."""
+    return -(-tile.rounds // blocks)
+
+
+def _memory(task: Task, tile: TileCost, slices: int, blocks: int) -> float:
+    """Clocks of memory, longer with more on its way than it needs."""
+    in_flight = tile.flight * slices * min(blocks, tile.rounds)
     if in_flight <= task.enough:
-        return 1.0
-    return 1 + DEEP * log2(in_flight / task.enough)
+        return tile.memory
+    return tile.memory * (1 + DEEP * log2(in_flight / task.enough))
 
 
-def _latency(task: Task, tile: TileCost, resident: int, flight: int) -> float:
-    """Clocks in which what a block has on its way brings its bytes, for all blocks in turn."""
-    turns = -(-tile.rounds // resident)
-    each = tile.block_bytes / flight * LATENCY + BLOCK_START
-    return turns * each * task.machine.loaded_latency
+def _latency(task: Task, tile: TileCost, stages: int, slices: int, turns: int) -> float:
+    """Clocks in which a warp comes round its ring as often as its slices ask for, all turns."""
+    ring = max(stages * tile.work, LATENCY * task.machine.loaded_latency + tile.work)
+    return turns * slices / stages * ring
 
 
 def predict(task: Task, choice: BandwidthChoice) -> Prediction:
     """The cost of one legal choice, with its parts."""
     problem, machine = task.problem, task.machine
+    warps_k, blocks = choice.warps_k, choice.min_blocks
     tile = tile_cost(task, choice.fragments, choice.warps_long)
-    slices = max(task.slices(choice.warps_k), 1)
+    slices = max(task.slices(warps_k), 1)
     stages = min(choice.stages, slices)
-    clocks = kernel_clocks(task, tile, choice.warps_k, stages, choice.min_blocks)
-    long_tile = choice.fragments * choice.warps_long * FRAGMENT_LONG
-    tiles, rounds = task.tiles(long_tile), tile.rounds
-    resident = min(choice.min_blocks, rounds)
-    flight = tile.flight * choice.warps_k * stages
+    clocks = kernel_clocks(task, tile, warps_k, stages, slices, blocks)
+    turns, rounds = _turns(tile, blocks), tile.rounds
+    memory = "L2" if tile.memory > task.memory else "device memory"
     whole = {
-        "device memory": tile.memory * _crowding(task, resident * flight),
-        "latency": _latency(task, tile, resident, flight),
+        memory: _memory(task, tile, warps_k * stages, blocks),
+        "latency": _latency(task, tile, stages, slices, turns),
         "load/store unit": tile.loads,
-        "caches": tile.caches,
+        "sums' meeting": turns * warps_k * tile.meeting,
     }
     bound = max(whole, key=lambda part: whole[part])
     if whole[bound] < task.launch:
         bound = "launch and latency"
-    operands = compulsory_bytes(problem)
+    long_tile = choice.fragments * choice.warps_long * FRAGMENT_LONG
+    tiles = task.tiles(long_tile)
     short_bytes = task.short * problem.k * problem.element_bytes
+    operands = compulsory_bytes(problem)
     return Prediction(
         clocks=clocks,
         us=clocks / machine.clock_mhz,
         tiles=tiles,
-        waves=tiles / (machine.sms * resident),
+        waves=tiles / (machine.sms * min(blocks, rounds)),
         slices=slices,
         l2_bytes=tiles * (task.long_bytes(long_tile) + short_bytes),
         operand_bytes=operands,

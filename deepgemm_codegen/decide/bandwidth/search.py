@@ -1,12 +1,13 @@
 """Choice: the cheapest candidate of the bandwidth family.
 
-The menu has a few hundred combinations, of which all but the resident blocks are costed: more of
-those are never worse, as far as registers allow and tiles need.
+The menu has less than a hundred combinations, all of which are costed. What is predicted to take
+hardly more than the least (`as_good_as`) is as good as equal. Of that the kind is taken that did
+best where it was measured (`preference`). Resident blocks are no choice beside: as many as
+registers, shared memory and tiles allow are on a multiprocessor anyway.
 """
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.menu import BandwidthMenu
     from deepgemm_codegen.decide.bandwidth.task import Task
 
-__all__ = ["BandwidthFound", "resident_blocks", "search"]
+__all__ = ["BandwidthFound", "as_good_as", "preference", "resident_blocks", "search"]
+
+EVEN, EVEN_US = 0.03, 1.2
+"""What the model cannot tell apart: a part of the time, and microseconds at most."""
+
+WARPS, RING = 8, 4
+"""What did best among such kernels where they were measured."""
 
 
 class BandwidthFound(NamedTuple):
@@ -34,11 +41,11 @@ class BandwidthFound(NamedTuple):
 
 
 def search(task: Task, menu: BandwidthMenu) -> BandwidthFound | None:
-    """The cheapest choice from a menu, or None when nothing on it is legal.
+    """The choice from a menu that is as good as the cheapest, or None when nothing on it is legal.
 
-    Of equal costs the first on the menu wins.
+    Of equals the cheapest wins, then the first on the menu.
     """
-    least, best, costed = inf, None, 0
+    found: list[tuple[float, tuple[int, int, int, int, int]]] = []
     for fragments, warps_long in menu.tile:
         lanes = task.sides.long_lanes_of(fragments)
         if constraints.columns(fragments, lanes.vector, k_major=lanes.k_major):
@@ -57,13 +64,29 @@ def search(task: Task, menu: BandwidthMenu) -> BandwidthFound | None:
                 blocks = _blocks(menu, limit, caps, estimate)
                 if not blocks:
                     break
-                costed += 1
-                clocks = kernel_clocks(task, tile, warps_k, min(stages, slices), blocks)
-                if clocks < least:
-                    least, best = clocks, (fragments, warps_long, warps_k, stages, blocks)
+                used = min(stages, slices)
+                clocks = kernel_clocks(task, tile, warps_k, used, slices, blocks)
+                found.append((clocks, (fragments, warps_long, warps_k, stages, blocks)))
                 if stages >= slices:
                     break  # no more slices than there are
-    return None if best is None else BandwidthFound(BandwidthChoice(*best), least, costed)
+    if not found:
+        return None
+    least = as_good_as(task, min(clocks for clocks, _ in found))
+    best = min((one for one in found if one[0] <= least), key=lambda one: preference(task, *one))
+    return BandwidthFound(BandwidthChoice(*best[1]), best[0], len(found))
+
+
+def as_good_as(task: Task, least: float) -> float:
+    """Clocks up to which a candidate is as good as one that takes the least."""
+    return least + min(EVEN * least, EVEN_US * task.machine.clock_mhz)
+
+
+def preference(task: Task, clocks: float, numbers: tuple[int, ...]) -> tuple[int, int, float]:
+    """What is as good as equal, the best first: several warps along k, then a deep ring."""
+    _, _, warps_k, stages, _ = numbers
+    if task.slices(warps_k) < 2:
+        return 0, 0, clocks
+    return -min(warps_k, WARPS), -min(stages, RING), clocks
 
 
 def resident_blocks(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K
-from deepgemm_codegen.decide.bandwidth.predict import ENOUGH, LAUNCH_US
+from deepgemm_codegen.decide.bandwidth.predict import ENOUGH, LAUNCH_US, STREAM
 from deepgemm_codegen.decide.bandwidth.sides import sides_of
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
@@ -85,7 +85,7 @@ def task_of(setting: Setting) -> Task | None:
         sides=sides,
         short=short,
         long=long,
-        memory=moved / machine.dram_rate,
+        memory=moved / (STREAM * machine.dram_rate),
         launch=LAUNCH_US * machine.clock_mhz,
         enough=ENOUGH * machine.dram_rate / machine.sms * machine.loaded_latency,
     )

@@ -18,9 +18,11 @@ from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
 from deepgemm_codegen.decide.repack import best_with_copies, copies_for
 from deepgemm_codegen.decide.split_k import (
+    Cut,
     cheapest_cut,
     cut,
-    parts_to_try,
+    cuts_to_try,
+    late_clocks,
     split_obstacle,
     trailing_clocks,
 )
@@ -125,18 +127,20 @@ def _best(setting: Setting, below: float = inf) -> Answer | None:
 def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:
     spec, _, problem, machine = setting
 
-    def others(parts: int) -> float:
-        return copying + trailing_clocks(problem, machine, parts)
+    def others(each: Cut) -> float:
+        # The second kernel is let in behind the main loop: small blocks would take its room.
+        late = late_clocks(machine, 1.0) if each.parts > 1 else 0.0
+        return copying + trailing_clocks(problem, machine, each.parts) + late
 
-    def found_for(parts: int, limit: float) -> Found | None:
-        own = cut(problem, parts)
-        menu = menu_for(own, spec.overrides, cut=parts > 1)
+    def found_for(each: Cut, limit: float) -> Found | None:
+        own = cut(problem, each.parts)
+        menu = menu_for(own, spec.overrides, cut=each.parts > 1)
         return search(own, machine, menu, limit)
 
     whole = _holding_rows(setting, below, copying)
     below = below if whole is None else whole.clocks
     cheapest = cheapest_cut(
-        parts_to_try(problem, machine, spec.overrides),
+        cuts_to_try(problem, machine, spec.overrides),
         others,
         found_for,
         roofline(problem, machine),
@@ -144,8 +148,9 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
     )
     if cheapest is None:
         return whole
-    parts, found = cheapest
-    own, rest = cut(problem, parts), others(parts)
+    chosen, found = cheapest
+    parts = chosen.parts
+    own, rest = cut(problem, parts), others(chosen)
     abreast = _abreast(setting, found) if parts == 1 else 1
     if not abreast:
         return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
-from deepgemm_codegen.plan import Decision, Persistent, Program, Wgmma
+from deepgemm_codegen.decide.wgmma.tile import slab_columns
+from deepgemm_codegen.plan import Decision, Grid, Persistent, Program, Wgmma
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -31,6 +32,7 @@ class WgmmaChoice:
         raster_group: cluster rows of a raster group.
         split_k: parts that k is cut into.
         tile_k: elements of k in a slice: one 128-byte row.
+        cluster_k: blocks of a cluster along k: the parts, where they meet in shared memory.
     """
 
     tile_m: int
@@ -43,6 +45,7 @@ class WgmmaChoice:
     raster_group: int
     split_k: int = 1
     tile_k: int = 64
+    cluster_k: int = 1
 
     @property
     def words(self) -> str:
@@ -55,7 +58,9 @@ class WgmmaChoice:
         if self.cluster_m * self.cluster_n > 1:
             words += f", clusters {self.cluster_m}x{self.cluster_n}"
         words += f", group {self.raster_group}"
-        return f"{words}, k in {self.split_k} parts" if self.split_k > 1 else words
+        if self.split_k > 1:
+            words += f", k in {self.split_k} parts"
+        return f"{words} of a cluster" if self.cluster_k > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
@@ -70,9 +75,12 @@ class WgmmaChoice:
         )
         m, n, k = extents
         left, right = sources(spec)
-        whole = self.split_k == 1 and spec.norm is None
-        store = store_of(spec, self.tile_n // spec.halves) if whole else "sums"
-        slab_n = next(w for w in (64, 48, 32, 16, 8) if self.tile_n % w == 0)
+        slab_n = slab_columns(self.tile_n)
+        store: Literal["tma", "slab", "sums", "gather"] = "sums"
+        if self.cluster_k > 1:
+            store, slab_n = "gather", self.tile_n
+        elif self.split_k == 1 and spec.norm is None:
+            store = store_of(spec, self.tile_n // spec.halves)
         body = Wgmma(
             tile_m=self.tile_m,
             tile_n=self.tile_n,
@@ -82,6 +90,7 @@ class WgmmaChoice:
             stages=self.stages,
             cluster_m=self.cluster_m,
             cluster_n=self.cluster_n,
+            cluster_k=self.cluster_k,
             store=store,
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
@@ -91,7 +100,8 @@ class WgmmaChoice:
             b=place_tma_operand(spec, "b", right, columns_of_b(spec, n), k, self.cluster_m),
         )
         vector = 2 if store == "tma" else output_vector(spec)
-        schedule = Persistent(raster_group=self.raster_group)
+        rounds = Persistent if self.cluster_k == 1 else Grid
+        schedule = rounds(raster_group=self.raster_group)
         return program_of(
             spec, arch, f"{arch.name}a", extents, body, schedule, vector, slab_n, decisions
         )

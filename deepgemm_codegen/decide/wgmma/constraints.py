@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.decide.wgmma.task import Task
 
-__all__ = ["PANEL_COLUMNS", "PHRASES", "violations"]
+__all__ = ["MAX_CLUSTER_K", "PANEL_COLUMNS", "PHRASES", "violations"]
 
 FRAGMENT_M, MAX_CONSUMER_ROWS = 64, 128
 """Rows of a consumer: one or two fragments of 64. Three would leave 80 columns of sums."""
@@ -27,6 +27,9 @@ MAX_ACCUMULATORS = 192
 
 MAX_CLUSTER = 2
 """Blocks of a cluster; larger ones were slower for the author of fast.cu (its README, H100)."""
+
+MAX_CLUSTER_K = 8
+"""Blocks of a cluster along k: what a cluster may have anywhere (CUDA programming guide)."""
 
 PANEL_COLUMNS = 64
 """16-bit elements of a 128-byte row."""
@@ -94,6 +97,11 @@ def cluster(cluster_m: int, cluster_n: int) -> Miss | None:
     return (got, MAX_CLUSTER) if got > MAX_CLUSTER else None
 
 
+def alone(sharers: int, cluster_k: int) -> Miss | None:
+    """A cluster of parts of k shares no tiles beside: got is the blocks that would."""
+    return (sharers, 1) if sharers > 1 and cluster_k > 1 else None
+
+
 def multicast(tile: int, sharers: int, *, k_major: bool) -> Miss | None:
     """Each sharer loads its part of the rows, which holds whole swizzle patterns.
 
@@ -129,6 +137,7 @@ PHRASES: dict[str, str] = {
     "panels": "{got} rows or columns are no whole panel of 64",
     "pairs": "{got} columns are no whole half of a paired tile",
     "cluster": "{got} blocks a cluster; the limit is {limit}",
+    "alone": "{got} blocks share a tile in a cluster of parts of k; the limit is {limit}",
     "multicast": "{got} rows of a shared tile are no multiple of {limit}",
     "grid": "{got} tiles; the kernel counts to {limit}",
     "raster": "{got} clusters in a raster group; the limit is {limit}",
@@ -159,6 +168,7 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
         ("panels", panels(tile_n, k_major=problem.b_k_major)),
         ("pairs", pairs(tile_n, problem.halves, k_major=problem.b_k_major)),
         ("cluster", cluster(cluster_m, cluster_n)),
+        ("alone", alone(cluster_m * cluster_n, task.cluster_k)),
         ("multicast", multicast(tile_m, cluster_n, k_major=problem.a_k_major)),
         ("multicast", multicast(tile_n, cluster_m, k_major=problem.b_k_major)),
         ("grid", grid(clusters)),

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
 from deepgemm_codegen.decide.repack import Copies, best_with_copies, contiguous_of, copies_for
 from deepgemm_codegen.decide.split_k import (
+    Cut,
     cheapest_cut,
-    parts_to_try,
+    cluster_obstacle,
+    cuts_to_try,
     split_obstacle,
     trailing_clocks,
 )
 from deepgemm_codegen.decide.tma import tma_obstacle
-from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
+from deepgemm_codegen.decide.wgmma.menu import CLUSTER_KS, LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.predict import predict, roofline
 from deepgemm_codegen.decide.wgmma.questions import answers
 from deepgemm_codegen.decide.wgmma.refuse import refuse
@@ -97,7 +99,8 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         return f"tile_k = {tile_k} is given, and its slices are {slices}"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
-    if reason := split_obstacle(spec) or _types_obstacle(spec, arch):
+    cut = split_obstacle(spec) or cluster_obstacle(spec)
+    if reason := cut or _types_obstacle(spec, arch):
         return reason
     return _unread(spec, Copies()) and _unread(spec, copies_for(spec, along_k=True))
 
@@ -135,17 +138,17 @@ def _best(setting: Setting, below: float = inf) -> Answer | None:
 def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:
     spec, _, problem, machine = setting
 
-    def others(parts: int) -> float:
-        return copying + trailing_clocks(problem, machine, parts)
+    def others(how: Cut) -> float:
+        return copying + trailing_clocks(problem, machine, 1 if how.together else how.parts)
 
     given = spec.overrides.numbers()
 
-    def found_for(parts: int, limit: float) -> WgmmaFound | None:
-        menu = menu_for(problem, given, cut=parts > 1)
-        return search(task_of(spec, problem, machine, parts), menu, limit)
+    def found_for(how: Cut, limit: float) -> WgmmaFound | None:
+        menu = menu_for(problem, given, cut=how.parts > 1)
+        return search(task_of(spec, problem, machine, how), menu, limit)
 
     cheapest = cheapest_cut(
-        parts_to_try(problem, machine, spec.overrides),
+        cuts_to_try(problem, machine, spec.overrides, CLUSTER_KS),
         others,
         found_for,
         roofline(task_of(spec, problem, machine)),
@@ -153,15 +156,14 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
     )
     if cheapest is None:
         return None
-    parts, (choice, clocks, costed) = cheapest
-    task, rest = task_of(spec, problem, machine, parts), others(parts)
-    menu = menu_for(problem, given, cut=parts > 1)
+    how, (choice, clocks, costed) = cheapest
+    task, rest = task_of(spec, problem, machine, how), others(how)
+    menu = menu_for(problem, given, cut=how.parts > 1)
     return _Answer(setting, task, menu, choice, clocks + rest, costed, rest)
 
 
 def _refuse(setting: Setting) -> InputError:
-    spec, _, problem, machine = setting
-    return refuse(spec, task_of(spec, problem, machine, spec.overrides.split_k or 1))
+    return refuse(setting.spec, setting.problem, setting.machine)
 
 
 WGMMA = Family(

@@ -15,16 +15,19 @@ from deepgemm_codegen.decide.menus import (
 )
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.split_k import SPLIT_K
-from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
+from deepgemm_codegen.decide.wgmma.constraints import MAX_CLUSTER_K, PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_MS
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
 
-__all__ = ["LEGAL", "WgmmaMenu", "menu_for"]
+__all__ = ["CLUSTER_KS", "LEGAL", "WgmmaMenu", "menu_for"]
 
 STAGES = tuple(range(2, 17))
 """Stage counts that the tree tries: narrow tiles keep enough bytes in flight by many slots."""
+
+CLUSTER_KS = (2, 3, 4, 6, 8)
+"""Parts of k that the tree tries as blocks of one cluster."""
 
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_M, MAX_TILE + 1, FRAGMENT_M),
@@ -36,6 +39,7 @@ LEGAL: dict[str, range] = {
     "tiles_at_once": range(1, 3),
     "cluster_m": range(1, 3),
     "cluster_n": range(1, 3),
+    "cluster_k": range(1, MAX_CLUSTER_K + 1),
     **SPLIT_K,
 }
 """Every value that an override may ask for."""

@@ -9,6 +9,7 @@ One block stays on each multiprocessor and computes ``rounds`` tiles, one after 
              the latency spread over the slices in flight
 
 mma and feed hide each other, unlike those of mma.sync: both are read by the tensor core itself.
+Where the blocks of a cluster sum parts of k, each cluster computes one tile: rounds are then waves.
 Consumers that take tiles in turn hide ``finish`` behind the other's slices.
 The constants were fitted together to 882 kernels of 25 shapes, measured on an H200 beside cuBLAS
 (``benchmarks/results/wgmma_sweep_h200.json``): times, and which kernel of a shape comes first.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import operand_traffic
+from deepgemm_codegen.decide.split_k import late_clocks
 from deepgemm_codegen.decide.wgmma.tile import tile_table
 from deepgemm_codegen.tma import PANEL_BYTES
 
@@ -36,6 +38,15 @@ LAUNCH_US = 1.8
 
 CLUSTER_US = 0.17
 """What a launch with clusters takes longer."""
+
+ROUND_US = 0.8
+"""What a cluster along k takes to follow another on its multiprocessors: it computes one tile, so
+that nothing of the next is on its way. An estimate."""
+
+GROUP, SURE = 16, 0.87
+"""Multiprocessors beside each other that a cluster may lie on, of which groups are made, and the
+part of the clusters that then fit which the tree counts on: not every group of a chip is whole, and
+one cluster too many takes as long again. To be measured; pairs always fit."""
 
 SYNC = 2.4
 """Clocks a slice between two slices' wgmmas that the pending slice does not hide."""
@@ -86,16 +97,11 @@ def kernel_clocks(
     problem, machine, slices = task.problem, task.machine, task.slices
     tile_m, tile_n = tile.tile_m, tile.tile_n
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
-    total = LAUNCH_US * machine.clock_mhz
-    sync = SYNC
     cluster = cluster_m * cluster_n
-    if cluster == 1:
-        rounds = -(-tiles_m * tiles_n * task.units // machine.sms)
-    else:
-        clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.units
-        rounds = -(-clusters // (machine.sms // cluster))
-        total += CLUSTER_US * machine.clock_mhz
-        sync += CLUSTER_SYNC
+    sync = SYNC if cluster == 1 else SYNC + CLUSTER_SYNC
+    units, at_once = _units(task, tiles_m, tiles_n, cluster_m, cluster_n)
+    rounds = -(-units // at_once)
+    total = _launches(task, tiles_m * tiles_n, cluster, rounds)
     rows, columns = _loaded(task, tile_m, tile_n, rounds)
     rows, columns = rows / cluster_n, columns / cluster_m
     work = tile.mma * task.heat
@@ -103,12 +109,13 @@ def kernel_clocks(
     flow = (rows + columns) * PANEL_BYTES * task.heat / machine.tma_rate
     steps = rounds * slices
     flow = max(flow, once / steps)
-    depth = min(stages, max(steps, 2)) - 1
-    if steps > depth:
+    ring = steps if task.cluster_k == 1 else slices  # that pass through a block's ring
+    depth = min(stages, max(ring, 2)) - 1
+    if ring > depth:
         latency = machine.loaded_latency + (CLUSTER_LATENCY if cluster > 1 else 0)
         late = (latency + flow) / depth - flow
         if late > 0:
-            flow += late * (steps - depth) / steps
+            flow += late * (ring - depth) / ring
     work += tile.promotion
     slice_clocks = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
     if cluster > 1 and tile.tiles_at_once > 1:
@@ -132,11 +139,42 @@ def kernel_clocks(
     return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
 
 
+def _launches(task: Task, tiles: int, cluster: int, rounds: int) -> float:
+    """Clocks of the launch, of clusters that follow others, and of a second kernel's late start."""
+    machine = task.machine
+    us = LAUNCH_US
+    if cluster > 1:
+        us += CLUSTER_US
+    elif task.cluster_k > 1:
+        us += CLUSTER_US + (rounds - 1) * ROUND_US
+    clocks = us * machine.clock_mhz
+    if task.parts > task.cluster_k:
+        clocks += late_clocks(machine, tiles * task.units / machine.sms)
+    return clocks
+
+
+def _units(
+    task: Task, tiles_m: int, tiles_n: int, cluster_m: int, cluster_n: int
+) -> tuple[int, int]:
+    """(what blocks or clusters compute at a time, counted over D; how many of them run at once)."""
+    sms = task.machine.sms
+    if task.cluster_k > 1:
+        fitting = sms // 2
+        if task.cluster_k > 2:
+            fitting = int(sms // GROUP * (GROUP // task.cluster_k) * SURE)
+        return tiles_m * tiles_n, max(fitting, 1)
+    clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.units
+    return clusters, sms // (cluster_m * cluster_n)
+
+
 def finish_clocks(task: Task, tile: Tile) -> float:
     """Clocks of a tile's epilogue, what is read of C apart."""
     if task.partial:
         return tile.sums_finish
     steps = task.problem.step_clocks * tile.tile_m * tile.tile_n
+    if task.cluster_k > 1:
+        others = (task.cluster_k - 1) / task.cluster_k
+        return tile.gather_finish + others * tile.gather_read + steps / task.cluster_k
     return steps + (tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish)
 
 
@@ -156,13 +194,12 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     problem, machine, slices = task.problem, task.machine, task.slices
     tile_m, tile_n = choice.tile_m, choice.tile_n
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
-    cluster = cluster_m * cluster_n
     table = tile_table(machine, task.kind, task.result)
     tiles = table[tile_m, choice.consumers, choice.tiles_at_once]
     tile = next(t for t in tiles if t.tile_n == tile_n)
     traffic = operand_traffic(
         problem,
-        machine._replace(sms=machine.sms // cluster),
+        machine._replace(sms=machine.sms // (cluster_m * cluster_n)),
         tile_m * cluster_m,
         tile_n * cluster_n,
         1,
@@ -171,8 +208,8 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     once = traffic / machine.dram_rate
     clocks = kernel_clocks(task, tile, cluster_m, cluster_n, choice.stages, once)
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
-    clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.units
-    rounds = -(-clusters // (machine.sms // cluster))
+    units, at_once = _units(task, tiles_m, tiles_n, cluster_m, cluster_n)
+    rounds = -(-units // at_once)
     rows, columns = _loaded(task, tile_m, tile_n, rounds)
     rows, columns = rows / cluster_n, columns / cluster_m
     steps = rounds * slices
@@ -182,9 +219,10 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         "L2": (rows + columns) * PANEL_BYTES * task.heat / machine.tma_rate,
         "device memory": once / steps,
     }
-    depth = min(choice.stages, max(steps, 2)) - 1
+    ring = steps if task.cluster_k == 1 else slices
+    depth = min(choice.stages, max(ring, 2)) - 1
     transfer = max(parts["L2"], parts["device memory"])
-    parts["latency"] = (machine.loaded_latency + transfer) / depth * (steps > depth)
+    parts["latency"] = (machine.loaded_latency + transfer) / depth * (ring > depth)
     bound = max(parts, key=lambda part: parts[part])
     if task.out > steps * parts[bound]:
         bound = "the writing of D"
@@ -196,7 +234,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         clocks=clocks,
         us=clocks / machine.clock_mhz,
         tiles=tiles_m * tiles_n * task.units,
-        waves=clusters / (machine.sms // cluster),
+        waves=units / at_once,
         slices=slices,
         l2_bytes=(rows + columns) * PANEL_BYTES * slices * tiles_m * tiles_n * task.units,
         operand_bytes=traffic,

@@ -45,7 +45,7 @@ def answers(
         ("raster", *_raster(task, choice, prediction)),
         ("store", *_store(spec, task, choice)),
     ]
-    questions += split_answer(task.problem, task.machine, choice.split_k)
+    questions += split_answer(task.problem, task.machine, choice.split_k, choice.cluster_k)
     asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
@@ -120,6 +120,12 @@ def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[st
 
 
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
+    if choice.cluster_k > 1:
+        elements = task.problem.vector
+        return (
+            f"{elements} element{'s' if elements > 1 else ''}",
+            f"each block stores 1/{choice.cluster_k} of the tile, of sums that met in the cluster",
+        )
     if task.partial:
         elements = task.problem.vector
         return (

@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.misses import nearest_miss
+from deepgemm_codegen.decide.split_k import Cut
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violations
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
@@ -14,15 +15,24 @@ from deepgemm_codegen.decide.wgmma.task import task_of
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.decide.machine import Machine
+    from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["refuse"]
 
 
-def refuse(spec: GemmSpec, task: Task) -> InputError:
+def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError:
     """The error for overrides that leave only wgmma, of which nothing serves the spec."""
     given = spec.overrides.numbers()
+    parts, cluster_k = given.get("split_k"), given.get("cluster_k", 1)
+    if cluster_k > 1 and parts not in (None, cluster_k):
+        return InputError(
+            f"cluster_k = {cluster_k} with split_k = {parts}: the parts of a cluster are all there"
+            f" are; the nearest legal split_k is {cluster_k}"
+        )
+    task = task_of(spec, problem, machine, _cut_of(given))
     if search(task, menu_for(task.problem, {})) is None:
         batch = f", batch = {spec.batch}" if spec.batch > 1 else ""
         return InputError(
@@ -46,6 +56,13 @@ def refuse(spec: GemmSpec, task: Task) -> InputError:
     return InputError(text + f"the nearest legal {blamed} is {nearest}")
 
 
+def _cut_of(given: dict[str, int]) -> Cut:
+    """The cut that overrides ask for."""
+    if given.get("cluster_k", 1) > 1:
+        return Cut(given["cluster_k"], together=True)
+    return Cut(given.get("split_k", 1))
+
+
 def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
     """(constraint, got, limit) of the candidate that comes closest to being legal."""
     candidates = product(
@@ -66,7 +83,8 @@ def _nearest_legal(spec: GemmSpec, task: Task, given: dict[str, int], name: str)
     """The legal value of one override that is nearest to the given one, the others kept."""
     problem, machine = task.problem, task.machine
     for value in sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value)):
-        changed = task_of(spec, problem, machine, value) if name == "split_k" else task
-        if search(changed, menu_for(problem, {**given, name: value})) is not None:
+        numbers = {**given, name: value}
+        changed = task_of(spec, problem, machine, _cut_of(numbers))
+        if search(changed, menu_for(problem, numbers)) is not None:
             return value
     return None

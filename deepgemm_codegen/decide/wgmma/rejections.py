@@ -27,6 +27,7 @@ NO_STAGES = (
     "panels",
     "pairs",
     "cluster",
+    "alone",
     "multicast",
     "grid",
     "raster",

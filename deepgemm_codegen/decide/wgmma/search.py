@@ -87,6 +87,7 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
         raster_group=_raster(task, tile, cluster_m, cluster_n, menu)[1],
         split_k=task.parts,
         tile_k=task.kind.tile_k,
+        cluster_k=task.cluster_k,
     )
     return WgmmaFound(choice, least, costed)
 
@@ -118,7 +119,7 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
                 tile_n = tile.tile_n
                 if tile_n not in counts_n:
                     continue
-                rounds = -(-tiles_m * counts_n[tile_n] * task.units // sms)
+                rounds = -(-tiles_m * counts_n[tile_n] * task.units // sms)  # at least
                 mma, feed = tile.mma * heat, tile.feed
                 loop = rounds * slices * max(mma, feed)
                 finish = finish_clocks(task, tile)
@@ -168,9 +169,11 @@ def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaM
     if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
         return 0
     store = tile.tma_bytes if task.tma_store and tile.whole_panels else tile.slab_bytes
-    room = machine.shared_per_block - (0 if task.partial else store)
+    room = machine.shared_per_block - (store if task.parts == 1 and not task.partial else 0)
+    if constraints.alone(cluster_m * cluster_n, task.cluster_k):
+        return 0
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
-    useful = rounds * task.slices
+    useful = task.slices * (rounds if task.cluster_k == 1 else 1)
     best = 0
     for count in menu.stages:
         if count * tile.stage_bytes > room:

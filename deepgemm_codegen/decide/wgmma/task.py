@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.decide.split_k import cut
+from deepgemm_codegen.decide.split_k import SUM_BYTES, WHOLE, cut
 from deepgemm_codegen.decide.tma import store_of
 from deepgemm_codegen.decide.wgmma.tile import Kind, Result, slab_bytes, turn_bytes
 from deepgemm_codegen.tma import PANEL_BYTES
@@ -14,6 +14,7 @@ from deepgemm_codegen.tma import PANEL_BYTES
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.decide.split_k import Cut
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Task", "task_of"]
@@ -33,6 +34,7 @@ class Task(NamedTuple):
         machine: where.
         parts: parts that k is cut into, see `split_k`.
         units: what each tile of D is summed in, apart: products of the batch times parts of k.
+        cluster_k: blocks of a cluster along k: the parts, where they meet there.
         slices: slices of k that a block sums, of the longest part.
         heat: factor on clocks of math and of the L2, which power stretches in long products.
         once: clocks in which device memory delivers A and B once.
@@ -45,6 +47,7 @@ class Task(NamedTuple):
     machine: Machine
     parts: int
     units: int
+    cluster_k: int
     slices: int
     heat: float
     once: float
@@ -59,7 +62,7 @@ class Task(NamedTuple):
     @property
     def partial(self) -> bool:
         """Whether the sums go to a workspace, for another kernel to make D of them."""
-        return self.parts > 1 or self.problem.rows_follow
+        return self.parts > self.cluster_k or self.problem.rows_follow
 
     def shared_bytes(
         self, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, stages: int
@@ -67,16 +70,20 @@ class Task(NamedTuple):
         """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
         rows = tile_m * tiles_at_once // consumers
         store = self.result.panel_bytes(rows, tile_n, consumers)
-        if self.partial:
+        ring = stages * (tile_m + tile_n) * PANEL_BYTES
+        if self.cluster_k > 1:
+            store = max(tile_m * tile_n * SUM_BYTES - ring, 0)
+        elif self.partial:
             store = 0
         elif not self.tma_store or not store:
             store = slab_bytes(tile_n, consumers)
         store += turn_bytes(consumers, tiles_at_once)
-        return stages * ((tile_m + tile_n) * PANEL_BYTES + 16) + store
+        return ring + stages * 16 + store
 
 
-def task_of(spec: GemmSpec, problem: Problem, machine: Machine, parts: int = 1) -> Task:
-    """The task of a spec that no obstacle keeps from the family, its k cut into parts."""
+def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE) -> Task:
+    """The task of a spec that no obstacle keeps from the family, its k cut somehow."""
+    parts, together = how
     flop = 2 * problem.batch * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
     kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted)
@@ -86,9 +93,10 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, parts: int = 1) 
         machine=machine,
         parts=parts,
         units=problem.batch * parts,
+        cluster_k=how.cluster_k,
         slices=-(-problem.k // (kind.tile_k * parts)),
         heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
         once=compulsory_bytes(problem) / machine.dram_rate,
-        out=output_bytes(cut(problem, parts)) / machine.dram_rate,
+        out=output_bytes(problem if together else cut(problem, parts)) / machine.dram_rate,
         tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",
     )

@@ -51,6 +51,12 @@ before consumers took turns."""
 FINISH_SUMS = 4 / 64
 """Those of partial sums from registers, an element: stores of 64 bytes a clock. An estimate."""
 
+GATHER, GATHER_WRITE, GATHER_READ = 700, 4 / 128, 4 / 12
+"""Those of sums that meet in a cluster: once (two barriers of the cluster, the first remote read),
+an element written to shared memory, and one read from another block. Estimates: published
+microbenchmarks of an H100 read 2.7 to 3.3 TB/s of other blocks' shared memory, 12 to 14 bytes a
+clock and multiprocessor."""
+
 
 PROMOTE, PROMOTE_WAIT = 1.0, 60
 """Clocks of adding a slice's sums in fp32: one a sum and thread, and until they may be read.
@@ -95,6 +101,8 @@ class Tile(NamedTuple):
         tma_finish: clocks of the epilogue where D leaves by TMA.
         slab_finish: the same by slabs.
         sums_finish: the same where partial sums leave straight from registers.
+        gather_finish: the same where they meet in a cluster, but for what others' memory delivers.
+        gather_read: clocks in which it would deliver a whole tile's sums.
         tma_bytes, slab_bytes: of the epilogue beside the ring, D leaving by TMA or by slab.
         whole_panels: whether D's tile is whole swizzle patterns, so that TMA may write it.
     """
@@ -109,6 +117,8 @@ class Tile(NamedTuple):
     tma_finish: float
     slab_finish: float
     sums_finish: float
+    gather_finish: float
+    gather_read: float
     stage_bytes: int
     tma_bytes: int
     slab_bytes: int
@@ -201,6 +211,8 @@ def _tile(
         tma_finish=FINISH + FINISH_TMA * tile_m * tile_n + PANEL * panels,
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
         sums_finish=FINISH + FINISH_SUMS * tile_m * tile_n,
+        gather_finish=FINISH + GATHER + GATHER_WRITE * tile_m * tile_n,
+        gather_read=GATHER_READ * tile_m * tile_n,
         stage_bytes=written + 16,
         tma_bytes=result.panel_bytes(mine * FRAGMENT_M, tile_n, consumers) + turns,
         slab_bytes=slab_bytes(tile_n, consumers) + turns,
