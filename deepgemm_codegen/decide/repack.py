@@ -144,7 +144,7 @@ def _cause(spec: GemmSpec, letter: str) -> str:
         return f"ld{letter} as it comes"
     if leading * getattr(spec, f"dtype_{letter}").bytes % VECTOR_BYTES:
         return f"ld{letter} = {leading}"
-    return f"{letter.upper()}'s {'pointers' if spec.scattered(letter) else 'batch'}"
+    return f"{letter.upper()}'s batch"
 
 
 def _stored_copy(spec: GemmSpec, letter: str, copies: Copies) -> tuple[int, int]:
@@ -309,6 +309,9 @@ class _Answer(NamedTuple):
         causes = [f"{' and '.join(off)}: rows start off 16 bytes"] if off else []
         if across:
             causes.append(f"{' and '.join(across)}: 1-byte operands are read along k")
+        scattered = [each.upper() for each in self.copies.letters if spec.scattered(each)]
+        if scattered:
+            causes.append(f"{' and '.join(scattered)} through pointers, which no tensor map holds")
         took = f"{self.copying / mhz:.1f} us of copies as predicted"
         question = Decision("D13", "operands", self.copies.words, "; ".join((*causes, took)))
         return (*self.inner.decisions(family_reason), question)

@@ -75,6 +75,16 @@ def test_matrices_that_lie_anywhere_are_copied_behind_each_other(how: str) -> No
     assert_right(text, None, effort=0.2)
 
 
+def test_the_tree_says_what_it_copies_them_for() -> None:
+    text = "m=1024 n=1024 k=1024 batch=8 layout=nt arch=sm_90a gpu=H200"
+    program = program_of(f"{text} stride_a=pointers stride_b=1048577", None)
+    (told,) = [each for each in program.decisions if each.question == "operands"]
+    assert told.choice == "A and B repacked"
+    assert told.reason.startswith(
+        "B's batch: rows start off 16 bytes; A through pointers, which no tensor map holds; "
+    )
+
+
 def test_matrices_with_gaps_are_read_as_they_lie() -> None:
     fields = "m=1024 n=1024 k=1023 batch=3 layout=nt stride_a=1048000 repack=off arch=sm_90a"
     program = program_of(fields, None)
