@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +18,8 @@ from tests.mutation.report import page, share_killed
 from tests.mutation.score import Fate, Record
 from tests.rendering.plans import GOLDEN
 
-FAMILIES = (
-    "bandwidth", "mma_sync", "mma_sync, repack", "mma_sync, split-K", "simt", "wgmma",
-    "wgmma, split-K",
-)  # fmt: skip
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+FAMILIES = ("bandwidth", "mma_sync", "mma_sync, split-K", "simt", "wgmma", "wgmma, split-K")
 WAIT = Fate("wait dropped", "dropped: wait", 40, 30, "wait();  // for nothing", same_code=False)
 SAME = replace(WAIT, same_code=True)
 
@@ -92,6 +92,19 @@ def test_a_draw_has_what_matters_and_is_the_same_for_a_seed() -> None:
         assert len(mine) == min(3, sum(s.family == family for s in pool))
     traits = frozenset().union(*(traits_of(s.program) for s in draw(10, 0, pool)))
     assert {"tail m", "tail n", "tail k", "odd slices", "even slices"} <= traits
+
+
+def test_the_committed_score_is_enough_and_explained() -> None:
+    score = json.loads((RESULTS / "mutation_score.json").read_text())
+    records = [Record.of_json(fields) for fields in score["kernels"]]
+    assert share_killed(records) >= 0.97
+    of_family = Counter(one.family for one in records)
+    assert set(of_family) == set(FAMILIES)
+    assert min(of_family.values()) >= 10
+    found = groups(records, read())
+    assert [g for g in found if g.explanation is None] == []
+    told = (RESULTS / "mutation_score.md").read_text()
+    assert told == page(records, found, score["command"])
 
 
 @pytest.mark.full
