@@ -42,7 +42,7 @@ from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.parallel import cores, in_processes
 from tests.mutation.explanations import groups
 from tests.mutation.judging import Judge
-from tests.mutation.kernels import Specimen, draw, work_of
+from tests.mutation.kernels import Specimen, golden, shipped, work_of
 from tests.mutation.sass import assembled
 from tests.mutation.score import Attempt, Fate, Record, attempts, ptx_of
 
@@ -80,19 +80,20 @@ class Errand:
 
 def errands(score: dict[str, Any], arch: str) -> list[Errand]:
     """Every kernel that is needed: of each group of survivors the one with the least to compute."""
-    pool = {s.program.name: s for s in draw(score["kernels_of_family"], score["seed"])}
+    pool = {s.program.name: s for s in [*golden(), *shipped()]}
     wanted: dict[str, list[Fate]] = {}
     for group in groups([Record.of_json(fields) for fields in score["kernels"]], []):
         there = [(name, fate) for name, fate in group.fates if name in pool]
         if not there:
-            print(f"drawn no more: {group.fates[0][0]}", file=sys.stderr)
+            print(f"no such kernel any more: {group.fates[0][0]}", file=sys.stderr)
             continue
         name, fate = min(there, key=lambda one: work_of(pool[one[0]].program))
         wanted.setdefault(name, []).append(fate)
     controls = set()
     for family in CONTROL_FAMILIES:
-        mine = [s for s in pool.values() if s.family == family]
-        controls |= {min(mine, key=lambda s: work_of(s.program)).program.name} if mine else set()
+        judged = {fields["name"] for fields in score["kernels"] if fields["family"] == family}
+        mine = sorted(judged & pool.keys(), key=lambda name: work_of(pool[name].program))
+        controls |= {*mine[:1]}
     names = sorted({*wanted, *controls})
     return [Errand(pool[n], tuple(wanted.get(n, ())), n in controls, arch) for n in names]
 
