@@ -196,7 +196,7 @@ class KernelPlan:
         if isinstance(self.body, (Repack, RowScales, ZeroPoints)):
             return self._side_parameters(self.body)
         if isinstance(self.body, Rows) and not self.body.parts:
-            return self.parameters
+            return self._written(self.parameters)
         if isinstance(self.body, Reduce | Rows):
             return self._written(reduce_parameters(self.spec, PARTIALS))
         read = {operand.source for operand in self.body.operands}

@@ -13,7 +13,7 @@ from deepgemm_codegen.tiles import WARP
 
 __all__ = ["MOST_COLUMNS", "VALUES", "RowScales"]
 
-VALUES = "values"
+VALUES = "value_rows"
 """The workspace's region of values that are not quantised yet: of each product a matrix as large as
 D, fp32, row-major, its rows on 16 bytes."""
 

@@ -259,11 +259,6 @@ class GemmSpec:
                 f"epilogue step '{self.pairs.kind}' pairs sums, of which '{kind}' needs whole rows;"
                 " leave the norm to a kernel of its own, with op = epilogue"
             )
-        if self.computes_scales:
-            raise InputError(
-                f"epilogue step 'quantize' computes scales of rows behind '{kind}', which no kernel"
-                " does yet; give scale per_token"
-            )
         if self.layout_d == "t":
             raise InputError(
                 f"layout_d = t: epilogue step '{kind}' runs along rows of D, which then lie apart;"
@@ -288,11 +283,6 @@ class GemmSpec:
             raise InputError(
                 f"op = epilogue: step '{self.pairs.kind}' pairs columns of a product's B; leave op"
                 " out"
-            )
-        if self.computes_scales:
-            raise InputError(
-                "op = epilogue: 'quantize' computes scales behind a product only; give scale"
-                " per_token"
             )
 
     def _fill_leading_dimensions(self) -> None:

@@ -9,7 +9,7 @@ from deepgemm_codegen.bodies import Reduce, Wgmma
 from deepgemm_codegen.epilogue_text import matrices_of, matrix_text
 from deepgemm_codegen.plan import Rows
 from deepgemm_codegen.repack import Repack
-from deepgemm_codegen.row_scales import RowScales
+from deepgemm_codegen.row_scales import VALUES, RowScales
 from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     if isinstance(plan.body, RowScales):
         scale = plan.body.scale, f"i64{{ {plan.m.symbol} }}"
-        found = [("values", f"{plan.m.symbol} * LDV"), scale]
+        found = [(VALUES, f"{plan.m.symbol} * LDV"), scale]
     elif not isinstance(plan.body, (Wgmma, Reduce, Rows)):
         found = [
             (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands

@@ -1,9 +1,9 @@
 """Question: who computes the scales of rows?
 
 The scale of a row wants its largest magnitude, and no block of a product sees a whole row as a
-rule. So the product, whatever its family, leaves its values in the workspace as fp32, and a second
-kernel makes scales and D of them. What precedes the quantising step stays in the product's
-epilogue.
+rule. So the product, whatever its family, leaves its values in the workspace as fp32, and one more
+kernel makes scales and D of them. What precedes the quantising step stays where it would be without
+that: in the product's epilogue, in that of a reduction, or in a kernel that normalises rows.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def row_scales_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:
     return Decision(
         f"D{number:02}",
         "row scales",
-        f"a second kernel, {rows} a block",
-        f"a scale wants the whole row, which leaves the product in fp32; {us:.1f} us as predicted",
+        f"a kernel behind, {rows} a block",
+        f"a scale wants the whole row, left in fp32 by the kernel before; {us:.1f} us as predicted",
     )
 
 

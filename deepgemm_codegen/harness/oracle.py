@@ -260,6 +260,7 @@ class Oracle:
             return here
         return self._quantized(epilogue[-1], here, self._row_scales(epilogue[-1], found))
 
+    @quiet()
     def scales(self, region: Region, product: Expected | None = None) -> Expected:
         """The scales that the last step computes of a region's rows, as one row."""
         index = len(self.problem.spec.epilogue) - 1
@@ -390,9 +391,10 @@ class Oracle:
 
     def _additions(self) -> int:
         """Most additions that an element of a row goes through on its way into a norm's sum."""
-        last = self.problem.program.kernels[-1]
-        threads = last.body.row_threads if isinstance(last.body, Rows) else SHARING
-        return additions(self.problem.n, threads, last.output.vector)
+        kernels = self.problem.program.kernels
+        holder = next((k for k in kernels if isinstance(k.body, Rows)), self.problem.plan)
+        threads = holder.body.row_threads if isinstance(holder.body, Rows) else SHARING
+        return additions(self.problem.n, threads, holder.output.vector)
 
     def _read(self, region: Region, index: int, operand: StepOperand) -> Any:
         """What a step reads, as it broadcasts against the region."""

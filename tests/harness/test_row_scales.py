@@ -57,6 +57,9 @@ CASES: list[tuple[str, Choice | None]] = [
         "m=150 n=128 k=192 layout=nt arch=sm_90a epilogue=swiglu,store,quantize:int8:dynamic",
         WgmmaChoice(64, 128, 2, 2, 4, 2, 1, 8),
     ),
+    ("m=40 n=72 k=64 epilogue=bias,rms_norm,quantize:int8:dynamic", None),
+    ("op=epilogue m=40 n=73 epilogue=residual,store,layer_norm,quantize:e4m3:dynamic", None),
+    ("op=epilogue m=dynamic:40 n=512 dtype=bf16 epilogue=quantize:int8:dynamic arch=sm_90", None),
     (
         "m=70 n=72 k=256 layout=nt arch=sm_90a launch=dependent epilogue=quantize:int8:dynamic",
         replace(WGMMA, split_k=2),
@@ -231,11 +234,11 @@ def test_the_tree_says_who_computes_the_scales() -> None:
     arch = load_arch("sm_80")
     program, told = decide(spec, arch), explain(spec, arch)
     assert [kernel.body.role for kernel in program.kernels] == ["product", "scales"]
-    assert [region.name for region in program.workspace.regions] == ["values"]
+    assert [region.name for region in program.workspace.regions] == ["value_rows"]
     assert program.spec == spec
     last = program.decisions[-1]
     assert (last.id, last.question, last.choice) == (
-        "D12", "row scales", "a second kernel, 1 row a block",
+        "D12", "row scales", "a kernel behind, 1 row a block",
     )  # fmt: skip
     assert told.decisions[-1] == last
     assert told.spec == str(spec)
