@@ -27,7 +27,7 @@ enum : i64 {  // leading dimensions, elements
 // [D01] tile: as given
 //       a golden plan, chosen by hand
 // [D02] zero points: a kernel before the product
-//       sums A's rows and B's columns once, in 1.8 us as predicted; folded in exactly
+//       sums A's rows and B's columns once, in 0.5 us as predicted; folded in exactly
 
 // ==== zeros ==================================================================================
 namespace zeros {
