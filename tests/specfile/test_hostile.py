@@ -91,7 +91,7 @@ def test_long_words(loader: str, problems: Problems) -> None:
     text = f"{key}: 1\nkernels: [{{m: {long}, {key}: 1, {key}: 1, n: 1, k: 1, arch: {long}}}]\n"
     found = problems(text)
     assert len(found) == 5
-    assert max(map(len, found)) < 600
+    assert max(map(len, found)) < 800  # the fields are named
 
 
 CORPUS = """\
