@@ -10,7 +10,7 @@ from deepgemm_codegen import __version__
 from deepgemm_codegen.cli.streams import Console, print_data
 from deepgemm_codegen.errors import nearest
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
-from deepgemm_codegen.spec import FIELDS
+from deepgemm_codegen.spec_text import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

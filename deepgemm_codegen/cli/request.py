@@ -13,7 +13,8 @@ from deepgemm_codegen.cli.flags import flag_of
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
 from deepgemm_codegen.overrides import OVERRIDES, override_value
-from deepgemm_codegen.spec import FIELDS, GemmSpec
+from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec_text import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

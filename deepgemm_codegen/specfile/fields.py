@@ -14,7 +14,8 @@ from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.precision import ACCUMULATE
-from deepgemm_codegen.spec import FIELDS, LAUNCHES, MAX_DIMENSION, OPS, ZERO_POINT_WORDS
+from deepgemm_codegen.spec import MAX_DIMENSION
+from deepgemm_codegen.spec_text import FIELDS, LAUNCHES, OPS, ZERO_POINT_WORDS
 
 __all__ = [
     "CHOICES",

@@ -56,15 +56,10 @@ def test_t29_rows_that_four_does_not_divide(m: int) -> None:
 
 @pytest.mark.parametrize("n", [768, 1536])
 def test_t32_one_n_and_twice_that(n: int) -> None:
-    """Both shapes run; a batch is refused where no family has it, and says what would do."""
-    assert_right(f"m=256 n={n} k=512 dtype=e4m3 layout=nt arch=sm_90a", None, effort=0.05)
-    with pytest.raises(InputError) as caught:
-        plan_of(f"m=256 n={n} k=512 batch=2 dtype=e4m3 layout=nt arch=sm_90a", None)
-    assert str(caught.value) == (
-        "dtype = e4m3: no kernel family serves the spec; bandwidth: A is e4m3, of which it has no"
-        " kernel yet; wgmma: batch = 2, and its tensor maps have two dimensions; mma.sync: sm_90"
-        " has no mma.sync for e4m3"
-    )
+    """Both shapes run, of a batch too."""
+    for words in ("", "batch=2"):
+        text = f"m=256 n={n} k=512 dtype=e4m3 layout=nt arch=sm_90a {words}"
+        assert_right(text, None, effort=0.05)
 
 
 def test_a10_b_begins_one_byte_into_its_buffer() -> None:

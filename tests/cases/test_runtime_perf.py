@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.bandwidth import Bandwidth
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.spec import GemmSpec
@@ -27,7 +28,7 @@ def test_u01_one_row_is_bound_by_memory() -> None:
     spec = GemmSpec.from_text(text)
     arch = load_arch("sm_90a", "H200")
     body = decide(spec, arch).product.body
-    assert type(body).__name__ == "Bandwidth"
+    assert isinstance(body, Bandwidth)
     assert body.warps_k > 1
     machine_bytes = 1792 * 5120 * 2
     assert predicted_us(text) < 2 * machine_bytes / (arch.gpu.memory_gbs * 1e3)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deepgemm_codegen.spec import FIELDS, OVERRIDES
+from deepgemm_codegen.spec import OVERRIDES
+from deepgemm_codegen.spec_text import FIELDS
 from tests.cli.conftest import SMALL, Cli, process
 
 if TYPE_CHECKING:

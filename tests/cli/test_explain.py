@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import known_targets
-from deepgemm_codegen.spec import FIELDS, OVERRIDES
+from deepgemm_codegen.spec import OVERRIDES
+from deepgemm_codegen.spec_text import FIELDS
 
 if TYPE_CHECKING:
     from pathlib import Path

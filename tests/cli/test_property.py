@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.cli.entry import run
-from deepgemm_codegen.spec import FIELDS, OVERRIDES
+from deepgemm_codegen.spec import OVERRIDES
+from deepgemm_codegen.spec_text import FIELDS
 
 NUMBERS = st.one_of(
     st.sampled_from(
