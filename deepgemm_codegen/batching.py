@@ -13,7 +13,7 @@ from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import check_range, whole_number
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.spec import Dim
+    from deepgemm_codegen.dimension import Dim
 
 __all__ = [
     "DENSE",

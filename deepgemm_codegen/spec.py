@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from deepgemm_codegen.batching import DENSE, POINTERS, SHARED, Stride
-from deepgemm_codegen.dimension import DEFAULT_DYNAMIC_MAX, Dim
+from deepgemm_codegen.dimension import Dim
 from deepgemm_codegen.dtypes import FP32, DType
 from deepgemm_codegen.epilogue import AXIS_WORDS, EpilogueStep, StepOperand
 from deepgemm_codegen.errors import InputError, nearest
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "DEFAULT_DYNAMIC_MAX",
     "MAX_DIMENSION",
     "OVERRIDES",
     "Dim",

@@ -14,8 +14,9 @@ from deepgemm_codegen.tiles import Extent, Operand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.dimension import Dim
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.spec import Dim, GemmSpec
+    from deepgemm_codegen.spec import GemmSpec
 
 __all__ = [
     "Travel",

@@ -17,10 +17,11 @@ from deepgemm_codegen.plan import as_program
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from deepgemm_codegen.dimension import Dim
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.plan import KernelPlan, Program
     from deepgemm_codegen.signature import Parameter
-    from deepgemm_codegen.spec import Dim, GemmSpec
+    from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Matrix", "Problem", "Region", "bind"]
 

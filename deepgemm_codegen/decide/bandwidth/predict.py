@@ -29,16 +29,10 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
 
-__all__ = ["ENOUGH", "LAUNCH_US", "STREAM", "TileCost", "kernel_clocks", "predict", "tile_cost"]
-
-LAUNCH_US = 1.7
-"""Launch, the first read from cold memory and the last write. 1x1x1 takes 1.85 us."""
+__all__ = ["TileCost", "kernel_clocks", "predict", "tile_cost"]
 
 FILL = 19
 """Clocks at the kernel's start for each line of 128 bytes that a warp asks for first."""
-
-STREAM = 1.04
-"""Bytes that streams of whole lines get, over the plain read that `Machine.dram_rate` is."""
 
 LATENCY = 0.59
 """Part of a busy memory's latency that a load takes while memory has time for it."""
@@ -52,9 +46,8 @@ MEETING = 18
 LINE = 0.44
 """Clocks that the load/store unit spends on a line that a warp's load touches."""
 
-ENOUGH, DEEP = 3.2, 0.016
-"""Bytes in flight, over those of Little's law, that are enough; and what each doubling beyond them
-costs."""
+DEEP = 0.016
+"""What each doubling of the bytes in flight costs beyond those that are enough."""
 
 
 class TileCost(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepgemm_codegen.bandwidth import MN_RUN, LaneOperand
 from deepgemm_codegen.decide.operands import widest_vector
-from deepgemm_codegen.spec import Dim
+from deepgemm_codegen.dimension import Dim
 
 if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec

@@ -1,0 +1,112 @@
+"""Thousands of problems drawn at random, judged where this machine can.
+
+    python benchmarks/drawn_problems.py --on gpu --out benchmarks/results [--count 2000] [--jobs 16]
+
+The problems are those of ``tests/drawing.py``: a case is its seed and its number. Writes
+``drawn_gpu.json`` and ``drawn_gpu.md`` (or ``..._emulator``): how many passed, of which kinds they
+were, and each that failed. A limit of time ends the run early; the count says how far it came.
+Exit code 1 when any fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+ARCHS = ("sm_80", "sm_90", "sm_90a")
+"""What a Hopper GPU runs."""
+
+
+def judged(job: tuple[int, int, str]) -> dict[str, Any]:
+    """One case's verdict, or what went wrong."""
+    from verify_kernels import judge
+
+    from deepgemm_codegen.errors import CodegenError
+    from deepgemm_codegen.spec import GemmSpec
+    from tests.drawing import draw, facts_of
+
+    seed, number, on = job
+    text = draw(seed, number, ARCHS)
+    facts = facts_of(GemmSpec.from_text(text))
+    record = {"number": number, "spec": text, "large": facts.large, "narrow": facts.narrow}
+    record |= {"odd": facts.odd}
+    try:
+        verdict = judge((text, "drawn", on, seed))
+    except CodegenError as error:
+        return {**record, "passed": False, "line": str(error)}
+    return {**record, "passed": verdict["passed"], "line": verdict["line"]}
+
+
+def main() -> int:
+    """Judges the cases in parallel and writes both files."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--on", choices=("gpu", "emulator"), required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    records = []
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        cases = range(options.count)
+        futures = [pool.submit(judged, (options.seed, case, options.on)) for case in cases]
+        for future in as_completed(futures):
+            if future.cancelled():
+                continue
+            records.append(future.result())
+            if time.monotonic() > end:
+                pool.shutdown(wait=False, cancel_futures=True)
+                end = float("inf")
+    records.sort(key=lambda record: record["number"])
+    failed = [record for record in records if not record["passed"]]
+    types = Counter(record["spec"].partition("dtype=")[2].split()[0] for record in records)
+    shares = {kind: sum(each[kind] for each in records) for kind in ("large", "narrow", "odd")}
+    document = {
+        "command": " ".join(["python", *sys.argv]),
+        "on": options.on,
+        "gpu": _gpu() if options.on == "gpu" else "",
+        "seed": options.seed,
+        "asked": options.count,
+        "judged": len(records),
+        "passed": len(records) - len(failed),
+        "of a GFLOP or more": shares["large"],
+        "with a dimension under 32": shares["narrow"],
+        "with an odd leading dimension": shares["odd"],
+        "types": dict(sorted(types.items())),
+        "failed": failed,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    stem = options.out / f"drawn_{options.on}"
+    stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    lines = ["# Problems drawn at random", ""]
+    lines += [f"- {key}: {value}" for key, value in document.items() if key != "failed" and value]
+    lines += [
+        "",
+        *(f"- FAILED {each['number']}: {each['spec']}: {each['line']}" for each in failed),
+    ]
+    stem.with_suffix(".md").write_text("\n".join(lines).rstrip() + "\n")
+    print("\n".join(lines))
+    return int(bool(failed))
+
+
+def _gpu() -> str:
+    import cupy
+
+    return str(cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
