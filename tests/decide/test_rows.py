@@ -137,17 +137,6 @@ def test_overrides_that_no_row_kernel_has(text: str, message: str) -> None:
             "op = epilogue: step 'swiglu' pairs columns of a product's B; leave op out",
         ),
         (
-            "op=epilogue m=1 n=1 epilogue=quantize:int8:dynamic",
-            "op = epilogue: 'quantize' computes scales behind a product only; give scale per_token",
-        ),
-        (
-            "m=1 n=1 k=1 epilogue=rms_norm,quantize:int8:dynamic",
-            (
-                "epilogue step 'quantize' computes scales of rows behind 'rms_norm',"
-                " which no kernel does yet; give scale per_token"
-            ),
-        ),
-        (
             "m=1 n=1 k=1 epilogue=swiglu,rms_norm",
             (
                 "epilogue step 'swiglu' pairs sums, of which 'rms_norm' needs whole rows;"

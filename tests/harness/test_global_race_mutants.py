@@ -45,7 +45,7 @@ MUTANTS = {
 def _plan(kind: str) -> KernelPlan:
     if kind == "mma":
         return plan_of(TAILS, MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
-    fields = {"m": 150, "n": 128 if kind == "tma" else 101, "k": 64, "layout": "nt"}
+    fields = {"m": 150, "n": 128 if kind == "tma" else 309, "k": 64, "layout": "nt"}
     spec = GemmSpec.from_fields({**fields, "arch": "sm_90a", "epilogue": ""})
     numbers = (128, 64, 2, 1, 2, 1, 1, 8) if kind == "tma" else (64, 48, 1, 1, 2, 1, 1, 4)
     return WgmmaChoice(*numbers).program(spec, load_arch("sm_90a")).kernels[0]
