@@ -40,7 +40,7 @@ def test_o07_an_operand_that_reaches_beyond_two_thousand_million_elements() -> N
     assert_right(f"m=64 n=64 k=64 lda={lda}")
 
 
-@planted(faults.NARROW_OFFSETS)
+@planted(faults.NARROW_OFFSETS, full=True)
 def test_o07_a_d_that_reaches_as_far() -> None:
     """Fault seen: D's offset in 32 bits."""
     assert_right("m=64 n=64 k=64 layout_d=t ldd=34920640")
