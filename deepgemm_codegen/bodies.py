@@ -2,7 +2,8 @@
 
 `MmaSync` is the family of Ampere-class instructions, which every architecture from Turing on runs;
 `Wgmma` is Hopper's: TMA copies, warp specialisation, and matrix instructions that read shared
-memory. `Simt` does without tensor cores. `Reduce` multiplies nothing: it makes D of partial sums.
+memory. `Reduce` multiplies nothing: it makes D of partial sums. The other bodies have modules of
+their own.
 """
 
 from __future__ import annotations
@@ -11,14 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.layout import store_panels
-from deepgemm_codegen.simt import LANES_M, LANES_N
 from deepgemm_codegen.tiles import WARP, Operand
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.simt import SimtOperand
     from deepgemm_codegen.tma import TmaOperand
 
-__all__ = ["FRAGMENT_BYTES", "WARPGROUP", "MmaSync", "Reduce", "Simt", "Wgmma"]
+__all__ = ["FRAGMENT_BYTES", "WARPGROUP", "MmaSync", "Reduce", "Wgmma"]
 
 WARPGROUP = 128
 """Threads that issue one wgmma together."""
@@ -398,79 +397,3 @@ class Reduce:
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: a vector of each thread but those of group 0."""
         return self.tile_m * self.tile_n * (self.groups - 1) * 4
-
-
-@dataclass(frozen=True, slots=True)
-class Simt:
-    """A block tile computed in fp32 on the CUDA cores: k by k, one fused multiply-add a product.
-
-    Each thread sums its rows and columns of the warp tile, four neighbours at a time, in the order
-    of k.
-
-    Attributes:
-        tile_m, tile_n, tile_k: elements of the block tile.
-        warps_m, warps_n: warps along m and n.
-        stages: ring slots in shared memory.
-        min_blocks: resident blocks a multiprocessor that the register cap allows for.
-        a, b: the operands by role.
-    """
-
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    warps_m: int
-    warps_n: int
-    stages: int
-    min_blocks: int
-    a: SimtOperand
-    b: SimtOperand
-
-    @property
-    def role(self) -> str:
-        """What the kernel is in a program of several."""
-        return "product"
-
-    @property
-    def template(self) -> str:
-        """Path of the template below ``templates/``."""
-        return "kernels/simt.cu.j2"
-
-    @property
-    def operands(self) -> tuple[SimtOperand, SimtOperand]:
-        """Both operands, A first."""
-        return (self.a, self.b)
-
-    @property
-    def any_in_flight(self) -> bool:
-        """Whether any operand is copied by cp.async."""
-        return self.a.in_flight or self.b.in_flight
-
-    @property
-    def operands_in_registers(self) -> tuple[SimtOperand, ...]:
-        """The operands that pass through registers on their way to shared memory."""
-        return tuple(operand for operand in self.operands if not operand.in_flight)
-
-    @property
-    def threads(self) -> int:
-        """Threads of the block."""
-        return WARP * self.warps_m * self.warps_n
-
-    @property
-    def thread_m(self) -> int:
-        """Rows that a thread sums."""
-        return self.tile_m // self.warps_m // LANES_M
-
-    @property
-    def thread_n(self) -> int:
-        """Columns that a thread sums."""
-        return self.tile_n // self.warps_n // LANES_N
-
-    @property
-    def stage_bytes(self) -> int:
-        """Bytes of one ring slot."""
-        return self.a.bytes + self.b.bytes
-
-    @property
-    def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block."""
-        return self.stages * self.stage_bytes

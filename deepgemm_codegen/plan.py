@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import MmaSync, Reduce, Simt, Wgmma
+from deepgemm_codegen.bodies import MmaSync, Reduce, Wgmma
 from deepgemm_codegen.expressions import (
     Expression,
     FloorDiv,
@@ -43,6 +43,7 @@ from deepgemm_codegen.signature import (
     row_scales_parameters,
     zero_points_parameters,
 )
+from deepgemm_codegen.simt import Simt
 from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.tma import TensorMap
 from deepgemm_codegen.workspace import NO_WORKSPACE, Workspace

@@ -10,32 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import MmaSync, Reduce, Simt, Wgmma
+from deepgemm_codegen.bodies import Wgmma
 from deepgemm_codegen.epilogue_text import (
     Float8Text,
     StepText,
     float8_text,
-    output_primitives,
     reads,
     steps_of,
     types_of_matrices,
 )
 from deepgemm_codegen.expressions import Number, in_c
 from deepgemm_codegen.plan import Persistent, Rows
-from deepgemm_codegen.repack import VECTOR_BYTES, Repack
-from deepgemm_codegen.row_scales import RowScales
-from deepgemm_codegen.rows_text import RowsText, row_primitives, rows_text
+from deepgemm_codegen.primitives import mma_primitive, primitives_of
+from deepgemm_codegen.rows_text import RowsText, rows_text
 from deepgemm_codegen.stride_text import PointerText, batch_pointers, batch_strides, stride_of
-from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
-    from deepgemm_codegen.simt import SimtOperand
-    from deepgemm_codegen.tiles import Extent, Operand
+    from deepgemm_codegen.tiles import Extent
 
 _MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
 """Ends of the driver's names ``CU_TENSOR_MAP_DATA_TYPE_...``; of 8 bits there is only UINT8."""
@@ -139,125 +134,8 @@ class Text:
     whole_rows: RowsText | None
 
 
-def _copy_primitives(operands: Sequence[Operand | SimtOperand]) -> list[tuple[str, int]]:
-    found = [
-        ("cp_async_partial" if operand.tail else "cp_async", operand.vector_bytes)
-        for operand in operands
-        if operand.in_flight
-    ]
-    paired = [("column_of_b", 0)] if any(operand.paired for operand in operands) else []
-    return [*paired, *dict.fromkeys(found), *([("cp_async_group", 0)] if found else [])]
-
-
-def _primitives(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
-    """(template, width) of the wrappers this kernel uses, each once, in reading order.
-
-    The width is for templates that print one function a width; others ignore it.
-    """
-    body = plan.body
-    if isinstance(body, (Reduce, Repack, Rows, RowScales, ZeroPoints)):
-        return tuple(dict.fromkeys((*_side_primitives(plan), *_common_primitives(plan))))
-    leaving: str
-    if isinstance(body, Wgmma):
-        names = _wgmma_primitives(plan, body)
-        leaving = "cluster_sums" if body.store == "gather" else body.store
-    elif isinstance(body, Bandwidth):
-        names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]
-        leaving = "lane_slab"
-    elif isinstance(body, Simt):
-        names, leaving = _simt_primitives(plan, body), ""
-    else:
-        names = [("tile_offset", 0), *_copy_primitives(body.operands)]
-        names.append(("ldmatrix_x4" if body.a.k_major else "ldmatrix_x4_trans", 0))
-        trans = "" if body.b.k_major else "_trans"
-        quads = body.b_pairs or body.b.bytewise
-        names.append((f"ldmatrix_x{4 if quads else 2}{trans}", 0))
-        if body.a.bytewise or body.b.bytewise:
-            names.append(("permute_bytes", 0))
-        names.append((_mma(plan), 0))
-        leaving = "slab"
-    names.extend((name, 0) for name in output_primitives(plan, leaving))
-    names.extend(_common_primitives(plan))
-    return tuple(dict.fromkeys(names))
-
-
-def _simt_primitives(plan: KernelPlan, body: Simt) -> list[tuple[str, int]]:
-    """The wrappers that bring operands to shared memory and to floats, and sums away."""
-    names = [*_copy_primitives(body.operands), ("load_quad", 0)]
-    if plan.output.partial:
-        names.append(("store_d", 0))
-    narrow = [o.dtype.name for o in body.operands if o.dtype.name != "fp32"]
-    return [*names, *((f"{name}_to_float", 0) for name in dict.fromkeys(narrow))]
-
-
-def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
-    """Those of a kernel that multiplies nothing."""
-    if isinstance(plan.body, Rows):
-        return row_primitives(plan)
-    if isinstance(plan.body, Repack):
-        return [("load_words", VECTOR_BYTES), ("shift_words", 0), ("request_16", 0)]
-    if isinstance(plan.body, ZeroPoints):
-        less = any(operand.less for operand in plan.body.operands)
-        return [("with_zero", 0), *([("less_zero", 0)] if less else [])]
-    own = ["load_values", "at_least"]
-    if isinstance(plan.body, Reduce):
-        own = [*(["wrapping_add"] if plan.spec.dtype_acc.integer else []), "load_sums"]
-    return [(name, 0) for name in (*own, *output_primitives(plan, ""))]
-
-
-def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
-    """The wrappers of copies, barriers and products of the wgmma family."""
-    names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
-    if body.sharers == 1 or body.tiles_at_once > 1:
-        names.append(("mbarrier_arrive", 0))
-    if body.cluster > 1:
-        names.append(("cluster_rank", 0))
-    if body.sharers > 1:
-        names.append(("cluster", 0))
-    alone = [operand for operand in body.operands if not operand.shared]
-    names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
-    if body.idle_operands:
-        names.append(("fence_proxy_async", 0))
-    if body.store == "gather":
-        names += [("consumers_barrier", 0)] if body.consumers > 1 else []
-        names += [("wrapping_add", 0)] if plan.spec.dtype_acc.integer else []
-    return names
-
-
-def _common_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
-    """The wrappers that any kernel may use: to overlap with its neighbours, for zero points."""
-    wanted = {
-        "take_zeros": plan.zeroed,
-        "launch_dependents": plan.followed,
-        "wait_for_kernel_before": plan.dependent,
-    }
-    return [(name, 0) for name, needed in wanted.items() if needed]
-
-
 def _sums(plan: KernelPlan) -> SumText:
     return SumText("s32", "r") if plan.sum_type == "int" else SumText("f32", "f")
-
-
-def _mma(plan: KernelPlan) -> str:
-    """The wrapper of the instruction that multiplies fragments; empty where none does."""
-    if not isinstance(plan.body, MmaSync):
-        return ""
-    rows = 8 if plan.body.halves_rows else 16
-    return f"mma_m{rows}n8k{plan.body.mma_k}{'_apart' if plan.body.promoted else ''}"
-
-
-def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]:
-    """The wrappers that bring operands straight into registers."""
-    names = [
-        ("stream_words" if operand.streams else "load_words", operand.vector_bytes)
-        for operand in body.operands
-        if operand.vector > 1
-    ]
-    if plan.k.tail or any(o.vector == 1 or o.checked for o in body.operands):
-        names.append(("load_pair", 0))
-    if not body.long_operand.k_major:
-        names.extend((("half_pair", 0), ("hide", 0)))
-    return names
 
 
 def _wgmma_names(plan: KernelPlan) -> tuple[str, ...]:
@@ -419,11 +297,11 @@ def text_of(plan: KernelPlan) -> Text:
         batch_strides=batch_strides(plan) if plan.batch > 1 else (),
         batch_pointers=batch_pointers(plan),
         product="unit / SPLIT_K" if plan.output.partial and plan.k.split > 1 else "batch",
-        primitives=_primitives(plan),
+        primitives=primitives_of(plan),
         steps=steps.steps,
         pair=steps.pair,
         pair_steps=steps.pair_steps,
-        mma=_mma(plan),
+        mma=mma_primitive(plan),
         sums=_sums(plan),
         step_kinds=steps.kinds,
         matrix_types=types_of_matrices(plan, written=False),

@@ -1,4 +1,4 @@
-"""How A and B travel in the CUDA-core family: element by element where k has to turn round.
+"""The CUDA-core family's body, and how A and B travel: one by one where k has to turn round.
 
 Shared memory holds a slice as fp32, k by k: all of a tile's rows (or columns) of one k, then of
 the next. Threads read four neighbours at a time, whatever the operand's layout was.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from deepgemm_codegen.tiles import MatrixOperand
+from deepgemm_codegen.tiles import WARP, MatrixOperand
 
-__all__ = ["LANES_M", "LANES_N", "PAD", "QUAD", "SimtOperand"]
+__all__ = ["LANES_M", "LANES_N", "PAD", "QUAD", "Simt", "SimtOperand"]
 
 LANES_M, LANES_N = 4, 8
 """How the lanes of a warp share its tile."""
@@ -124,3 +124,79 @@ class SimtOperand(MatrixOperand):
             else f"{self.role}_PASS_ROWS * {self.role}_PITCH * 4"
         )
         return f"({step})"
+
+
+@dataclass(frozen=True, slots=True)
+class Simt:
+    """A block tile computed in fp32 on the CUDA cores: k by k, one fused multiply-add a product.
+
+    Each thread sums its rows and columns of the warp tile, four neighbours at a time, in the order
+    of k.
+
+    Attributes:
+        tile_m, tile_n, tile_k: elements of the block tile.
+        warps_m, warps_n: warps along m and n.
+        stages: ring slots in shared memory.
+        min_blocks: resident blocks a multiprocessor that the register cap allows for.
+        a, b: the operands by role.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    warps_m: int
+    warps_n: int
+    stages: int
+    min_blocks: int
+    a: SimtOperand
+    b: SimtOperand
+
+    @property
+    def role(self) -> str:
+        """What the kernel is in a program of several."""
+        return "product"
+
+    @property
+    def template(self) -> str:
+        """Path of the template below ``templates/``."""
+        return "kernels/simt.cu.j2"
+
+    @property
+    def operands(self) -> tuple[SimtOperand, SimtOperand]:
+        """Both operands, A first."""
+        return (self.a, self.b)
+
+    @property
+    def any_in_flight(self) -> bool:
+        """Whether any operand is copied by cp.async."""
+        return self.a.in_flight or self.b.in_flight
+
+    @property
+    def operands_in_registers(self) -> tuple[SimtOperand, ...]:
+        """The operands that pass through registers on their way to shared memory."""
+        return tuple(operand for operand in self.operands if not operand.in_flight)
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        return WARP * self.warps_m * self.warps_n
+
+    @property
+    def thread_m(self) -> int:
+        """Rows that a thread sums."""
+        return self.tile_m // self.warps_m // LANES_M
+
+    @property
+    def thread_n(self) -> int:
+        """Columns that a thread sums."""
+        return self.tile_n // self.warps_n // LANES_N
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of one ring slot."""
+        return self.a.bytes + self.b.bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block."""
+        return self.stages * self.stage_bytes
