@@ -14,7 +14,7 @@ from deepgemm_codegen.harness.numbers import quantum, quiet, round_to
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.harness.oracle import Expected
+    from deepgemm_codegen.harness.sums import Expected
 
 __all__ = ["Comparison", "compare"]
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.emulator import Statistics
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Problem
+    from deepgemm_codegen.harness.sums import PrefixSums
 
 __all__ = ["Device", "LaunchFailedError", "Outcome", "Written"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.harness.compare import compare
-from deepgemm_codegen.harness.oracle import Expected
+from deepgemm_codegen.harness.sums import Expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

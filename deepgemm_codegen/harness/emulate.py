@@ -13,7 +13,7 @@ from deepgemm_codegen.harness.device import Outcome, Written
 from deepgemm_codegen.harness.memory import HUGE, fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.operands import LaunchMemory
-from deepgemm_codegen.harness.oracle import prefix_sums
+from deepgemm_codegen.harness.sums import prefix_sums
 from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator import Report, Statistics
     from deepgemm_codegen.emulator.nodes import Module
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.harness.sums import PrefixSums
     from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = ["EmulatorDevice"]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Problem
+    from deepgemm_codegen.harness.sums import PrefixSums
     from deepgemm_codegen.plan import KernelPlan, Program
 
 __all__ = ["GpuDevice", "find_gpu", "launch_arguments", "pointer_tables", "region_matrices"]

@@ -1,6 +1,6 @@
 """The oracle's prefix sums on a GPU: one kernel of our own, compiled by the toolchain.
 
-The same sums and the same charges as `oracle.prefix_sums`, one element of D a thread. A library
+The same sums and the same charges as `sums.prefix_sums`, one element of D a thread. A library
 product would need one call for each step of k, and cuBLAS installed.
 """
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.harness.oracle import ROUND, Expected, finish_bound
+from deepgemm_codegen.harness.sums import ROUND, Expected, finish_bound
 from deepgemm_codegen.toolchain import build_cubin
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.harness.oracle import StepModel
+    from deepgemm_codegen.harness.sums import StepModel
 
 __all__ = ["SOURCE", "GpuPrefixSums"]
 
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE)
 
 
 class GpuPrefixSums:
-    """Computes what `oracle.prefix_sums` computes, on cupy arrays."""
+    """Computes what `sums.prefix_sums` computes, on cupy arrays."""
 
     def __init__(self, cupy: Any, arch: str) -> None:
         self._cupy = cupy
@@ -87,7 +87,7 @@ class GpuPrefixSums:
         self._function = module.get_function(NAME)
 
     def __call__(self, a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
-        """A * B and its bound; see `oracle.prefix_sums`."""
+        """A * B and its bound; see `sums.prefix_sums`."""
         a, b = xp.ascontiguousarray(a), xp.ascontiguousarray(b)
         rows, k = a.shape
         columns = b.shape[1]

@@ -1,25 +1,20 @@
 """What D must be: float64 values and how far a correct kernel may stray from them.
 
-D = epilogue(alpha * A * B + beta * C). The bound follows the tensor core's arithmetic: within one
-instruction step of `StepModel.length` products, every addend is cut toward zero at a fixed place
-below the largest of them, and the sum is cut to fp32. So each step is charged against its own
-prefix sum and products, not against k times the largest operand, which would pass a D of zeros at
-large k. ``docs/verification.md`` derives it. Everything is written for numpy and cupy alike.
+D = epilogue(alpha * A * B + beta * C). `sums` bounds the product; here each step of the epilogue
+takes the interval on. Everything is written for numpy and cupy alike.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.emulator.tensorcore import arithmetic
 from deepgemm_codegen.epilogue.meaning import row_scale
-from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 from deepgemm_codegen.harness.summation import chains_of
-from deepgemm_codegen.plan import MmaSync, Rows, Simt, Wgmma
+from deepgemm_codegen.harness.sums import ROUND, Expected, PrefixSums, StepModel, added, prefix_sums
+from deepgemm_codegen.plan import Rows
 from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.rows import SHARING, additions
 
@@ -29,106 +24,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.epilogue import EpilogueStep, StepKind, StepOperand
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Problem, Region
-    from deepgemm_codegen.plan import KernelPlan
 
-__all__ = [
-    "ROUND",
-    "Expected",
-    "Oracle",
-    "PrefixSums",
-    "StepModel",
-    "finish_bound",
-    "prefix_sums",
-]
-
-ROUND = 2.0**-24
-"""Half a unit in the last place of fp32, relative: one rounding to nearest."""
-
-FMA_BITS = 24
-"""Bits to which a fused multiply-add rounds: half a unit in the last place, relative."""
-
-TINY = 2.0**-148
-"""What a step can lose where sums are subnormal in fp32."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepModel:
-    """How a kernel adds: the numbers that the bound needs.
-
-    Attributes:
-        length: products added at once, ascending in k.
-        fraction_bits: each addend is cut to this many bits below the largest one's exponent.
-        kept: fraction bits of a step's result, the rest of which is cut.
-        apart: k after which the sums so far are added in fp32 and begin at zero again; 0 never.
-    """
-
-    length: int
-    fraction_bits: int
-    kept: int = 23
-    apart: int = 0
-
-    @property
-    def cut(self) -> float:
-        """Largest loss of one step's alignment, relative to the largest addend."""
-        return (self.length + 1) * 2.0**-self.fraction_bits
-
-    @property
-    def unit(self) -> float:
-        """Largest loss of one step's result, relative to it."""
-        return 2.0**-self.kept
-
-    @classmethod
-    def of(cls, arch: str, plan: KernelPlan) -> StepModel:
-        """The model of a plan's products on an architecture such as ``sm_90``.
-
-        The emulator's table holds the facts and their sources.
-        """
-        body = plan.body
-        if isinstance(
-            body, Simt | Rows
-        ):  # one multiply-add after the other, each rounded to nearest
-            return cls(1, 2 * FMA_BITS, FMA_BITS)
-        found = arithmetic(arch).sums(plan.spec.dtype_a.ptx, warpgroup=isinstance(body, Wgmma))
-        if found is None:
-            raise InternalError(f"{arch} multiplies no {plan.spec.dtype_a}")
-        apart = 0
-        if isinstance(body, MmaSync | Wgmma) and body.promoted:
-            apart = body.mma_k if isinstance(body, MmaSync) else body.tile_k
-        elif found.halves:
-            apart = found.group
-        return cls(found.group, found.fraction, found.kept, apart)
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The oracle's answer for one region: an interval around each value.
-
-    Attributes:
-        value: float64, before rounding to D's type.
-        low, high: where fp32 arithmetic may end, same shape; the value where it must be exact.
-    """
-
-    value: Any
-    low: Any
-    high: Any
-
-    @classmethod
-    def around(cls, value: Any, error: Any) -> Expected:
-        """The interval that reaches equally far to both sides."""
-        return cls(value, value - error, value + error)
-
-    @property
-    def error(self) -> Any:
-        """How far the further end is away."""
-        return (self.high - self.low) / 2 + abs((self.high + self.low) / 2 - self.value)
-
-
-class PrefixSums(Protocol):
-    """Sums A * B in float64 and charges each step's loss."""
-
-    def __call__(self, a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
-        """A (rows, k) times B (k, columns), with the bound that a model asks for."""
-        ...
+__all__ = ["Oracle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +104,7 @@ class Oracle:
             self.prefix_sums(a[:, start:end], b[start:end], self.model, self.xp)
             for start, end in parts
         ]
-        return _added(sums, self.xp)
+        return added(sums, self.xp)
 
     def _chained(self, a: Any, b: Any, chains: Any) -> Expected:
         """A * B by chains, each of which takes the elements of k in an order of its own."""
@@ -215,7 +112,7 @@ class Oracle:
         a = xp.concatenate([a, xp.zeros((a.shape[0], 1))], axis=1)  # what stands for no element
         b = xp.concatenate([b, xp.zeros((1, b.shape[1]))], axis=0)
         sums = [self.prefix_sums(a[:, chain], b[chain], self.model, xp) for chain in chains]
-        return _added(sums, xp)
+        return added(sums, xp)
 
     def output(self, name: str, region: Region, product: Expected | None = None) -> Expected:
         """What a matrix must hold over a region: D, or what a step stores."""
@@ -416,70 +313,6 @@ def _cropped(found: Expected, area: Region, region: Region) -> Expected:
     return Expected(*(end[rows, columns] for end in (found.value, found.low, found.high)))
 
 
-def _added(sums: list[Expected], xp: Any) -> Expected:
-    """Sums of parts of k added in fp32, in whatever order.
-
-    Each addition rounds a sum of some of them, which no order makes larger than all magnitudes
-    together, errors included.
-    """
-    total = error = size = xp.zeros_like(sums[0].value)
-    for part in sums:
-        total = total + part.value
-        error = error + part.error
-        size = size + xp.abs(part.value)
-    additions = len(sums) - 1
-    growth = math.exp(additions * ROUND)
-    return Expected.around(total, growth * (error + additions * ROUND * (size + error)))
-
-
 def _wrap(whole: Any, xp: Any) -> Any:
     """Whole numbers modulo 2^32, from -2^31 on."""
     return xp.mod(whole + 2.0**31, 2.0**32) - 2.0**31
-
-
-def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
-    """A * B by prefix sums, with the loss charged at each step; without a model just A * B."""
-    rows, k = a.shape
-    columns = b.shape[1]
-    if model is None:
-        return Expected.around(a @ b + 0.0, xp.zeros((rows, columns)))  # + 0.0: a zero sum is +0
-    length = model.length
-    steps = -(-k // length)
-    pad = steps * length - k
-    if pad:
-        a = xp.concatenate([a, xp.zeros((rows, pad))], axis=1)
-        b = xp.concatenate([b, xp.zeros((pad, columns))], axis=0)
-    # A as steps of (rows, length), B as steps of (length, columns)
-    a_steps = xp.ascontiguousarray(a.reshape(rows, steps, length).transpose(1, 0, 2))
-    b_steps = b.reshape(steps, length, columns)
-    a_peak = xp.abs(a_steps).max(axis=2)
-    b_peak = xp.abs(b_steps).max(axis=1)
-    total, error = xp.zeros((rows, columns)), xp.zeros((rows, columns))
-    part, loss = total.copy(), error.copy()  # since the sums were last added in fp32
-    for s in range(steps):
-        # The largest addend: a product (at most the peaks' product) or the sum so far, which the
-        # kernel's own differs from by the loss so far.
-        largest = xp.maximum(xp.abs(part) + loss, a_peak[s][:, None] * b_peak[s][None, :])
-        part += a_steps[s] @ b_steps[s]
-        loss += model.cut * largest
-        loss += model.unit * (xp.abs(part) + loss)
-        if model.apart and (s + 1) * length % model.apart == 0:
-            total, error = _promoted(total + part, error + loss, xp)
-            part, loss = xp.zeros_like(part), xp.zeros_like(loss)
-    total, error = total + part, error + loss
-    if model.apart and steps * length % model.apart:
-        total, error = _promoted(total, error, xp)
-    return finish_bound(total, error, k, model)
-
-
-def _promoted(total: Any, error: Any, xp: Any) -> tuple[Any, Any]:
-    """A sum and its error once it has been rounded to fp32."""
-    return total, error + ROUND * (xp.abs(total) + error)
-
-
-def finish_bound(total: Any, error: Any, k: int, model: StepModel) -> Expected:
-    """The bound from the charges of all steps: what the charges themselves left out."""
-    steps = -(-k // model.length)
-    # The oracle makes k roundings to float64 of what was cut at 2^-21 or above.
-    growth = 1 + k * model.length * 2.0**-32
-    return Expected.around(total + 0.0, growth * error + steps * TINY)

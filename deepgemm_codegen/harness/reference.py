@@ -15,14 +15,15 @@ from deepgemm_codegen.harness.blocks import regions_of
 from deepgemm_codegen.harness.device import Outcome, Written
 from deepgemm_codegen.harness.memory import fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
-from deepgemm_codegen.harness.oracle import Oracle, prefix_sums
+from deepgemm_codegen.harness.oracle import Oracle
+from deepgemm_codegen.harness.sums import prefix_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.oracle import PrefixSums
     from deepgemm_codegen.harness.problem import Matrix, Problem, Region
+    from deepgemm_codegen.harness.sums import PrefixSums
 
 __all__ = ["ReferenceDevice"]
 

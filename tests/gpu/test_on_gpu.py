@@ -18,8 +18,8 @@ from deepgemm_codegen.harness.gpu import GpuDevice, find_gpu
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
 from deepgemm_codegen.harness.inputs import Normal
 from deepgemm_codegen.harness.numbers import encode, quantum, round_to
-from deepgemm_codegen.harness.oracle import StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.sums import StepModel, prefix_sums
 from deepgemm_codegen.toolchain import build_cubin
 from tests.harness.support import SMALL, plan_of, program_of, source_of
 from tests.harness.test_mutants import KINDS, MUTANTS

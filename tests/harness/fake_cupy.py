@@ -13,7 +13,7 @@ import numpy as np
 
 from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
 from deepgemm_codegen.harness import gpu_oracle
-from deepgemm_codegen.harness.oracle import ROUND
+from deepgemm_codegen.harness.sums import ROUND
 from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:

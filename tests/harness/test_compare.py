@@ -7,7 +7,7 @@ import pytest
 
 from deepgemm_codegen.dtypes import FP16, FP32
 from deepgemm_codegen.harness.compare import compare
-from deepgemm_codegen.harness.oracle import Expected
+from deepgemm_codegen.harness.sums import Expected
 
 INF, NAN = np.inf, np.nan
 

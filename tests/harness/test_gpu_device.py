@@ -22,8 +22,8 @@ from deepgemm_codegen.harness.gpu import (
     pointer_tables,
 )
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
-from deepgemm_codegen.harness.oracle import StepModel, prefix_sums
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.sums import StepModel, prefix_sums
 from deepgemm_codegen.toolchain import compile_ptx
 from tests.harness.fake_cupy import FakeCupy
 from tests.harness.support import SMALL, compiled, plan_of, program_of, source_of

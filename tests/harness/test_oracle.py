@@ -11,8 +11,9 @@ from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.compare import compare
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Normal
 from deepgemm_codegen.harness.numbers import decode, encode, round_to
-from deepgemm_codegen.harness.oracle import Expected, Oracle, StepModel, prefix_sums
+from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.problem import Region, bind
+from deepgemm_codegen.harness.sums import Expected, StepModel, prefix_sums
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.specfile import read_all
 from tests.harness.support import plan_of
