@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.tiles import Extent, Output
 
 __all__ = [
+    "ASIDE",
     "Bandwidth",
     "Decision",
     "Grid",
@@ -72,6 +73,10 @@ __all__ = [
     "ZeroPoints",
     "as_program",
 ]
+
+
+ASIDE = (Reduce, Repack, Rows, RowScales, ZeroPoints)
+"""Bodies that multiply nothing: they stand before or behind a product, or alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +250,7 @@ class KernelPlan:
     @property
     def multiplies(self) -> bool:
         """Whether the kernel computes A * B."""
-        return not isinstance(self.body, (Reduce, Repack, Rows, RowScales, ZeroPoints))
+        return not isinstance(self.body, ASIDE)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.bandwidth import Bandwidth
 from deepgemm_codegen.bodies import MmaSync, Reduce, Wgmma
 from deepgemm_codegen.epilogue_text import output_primitives
-from deepgemm_codegen.plan import Rows
+from deepgemm_codegen.plan import ASIDE, Rows
 from deepgemm_codegen.repack import VECTOR_BYTES, Repack
-from deepgemm_codegen.row_scales import RowScales
 from deepgemm_codegen.rows_text import row_primitives
 from deepgemm_codegen.simt import Simt
 from deepgemm_codegen.zero_points import ZeroPoints
@@ -30,7 +29,7 @@ def primitives_of(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     The width is for templates that print one function a width; others ignore it.
     """
     body = plan.body
-    if isinstance(body, (Reduce, Repack, Rows, RowScales, ZeroPoints)):
+    if isinstance(body, ASIDE):
         return tuple(dict.fromkeys((*_side_primitives(plan), *_common_primitives(plan))))
     leaving: str
     if isinstance(body, Wgmma):

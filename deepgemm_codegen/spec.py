@@ -16,7 +16,7 @@ from deepgemm_codegen.dtypes import FP32, DType
 from deepgemm_codegen.epilogue import AXIS_WORDS, EpilogueStep, StepOperand
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range
-from deepgemm_codegen.overrides import OVERRIDES, Overrides, override_value
+from deepgemm_codegen.overrides import Overrides, override_value
 from deepgemm_codegen.precision import check_operands, check_output, sums_of
 from deepgemm_codegen.spec_checks import (
     check_alignments,
@@ -40,16 +40,10 @@ from deepgemm_codegen.spec_text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "MAX_DIMENSION",
-    "OVERRIDES",
-    "Dim",
-    "GemmSpec",
-    "Overrides",
-]
+__all__ = ["GemmSpec"]
 
 MAX_STEPS = 64
-"""Most epilogue steps: each may take a pointer of the kernel\'s 4 KB of arguments."""
+"""Most epilogue steps: each may take a pointer of the kernel's 4 KB of arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from deepgemm_codegen.cli.flags import (
 )
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import print_data
-from deepgemm_codegen.spec import OVERRIDES
+from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.spec_text import FIELDS
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from deepgemm_codegen.harness.inputs import (
     exact_limit,
 )
 from deepgemm_codegen.harness.problem import Problem, bind
-from deepgemm_codegen.plan import Reduce, Repack, Rows, RowScales, ZeroPoints, as_program
+from deepgemm_codegen.plan import ASIDE, as_program
 from deepgemm_codegen.precision import integer_sums
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
     tile_k = plan.k.tile
     each = tile_k * plan.k.split  # a slice for every part
     stages = 2
-    if not isinstance(plan.body, (Reduce, Repack, Rows, RowScales, ZeroPoints)):
+    if not isinstance(plan.body, ASIDE):
         stages = plan.body.stages
 
     def sizes(m: int, n: int, k: int, padding: int = 0) -> _Sizes:

@@ -12,9 +12,9 @@ from deepgemm_codegen.batching import MAX_STRIDE, STRIDE_WORDS
 from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
+from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.precision import ACCUMULATE
-from deepgemm_codegen.spec import MAX_DIMENSION
 from deepgemm_codegen.spec_text import FIELDS, LAUNCHES, OPS, ZERO_POINT_WORDS
 
 __all__ = [

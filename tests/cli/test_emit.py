@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deepgemm_codegen.spec import OVERRIDES
+from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.spec_text import FIELDS
 from tests.cli.conftest import SMALL, Cli, process
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from deepgemm_codegen.overrides import OVERRIDE_WORDS
-from deepgemm_codegen.spec import MAX_DIMENSION, OVERRIDES
+from deepgemm_codegen.numbers import MAX_DIMENSION
+from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from tests.cli.conftest import SMALL, Cli
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from deepgemm_codegen import render
 from deepgemm_codegen.arch import known_architectures
 from deepgemm_codegen.cli import emit
 from deepgemm_codegen.epilogue import STEPS
+from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.resources import data_folder
-from deepgemm_codegen.spec import MAX_DIMENSION
 from tests.cli.conftest import SMALL, Cli, process
 
 KNOWN = ", ".join(known_architectures())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import known_targets
-from deepgemm_codegen.spec import OVERRIDES
+from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.spec_text import FIELDS
 
 if TYPE_CHECKING:

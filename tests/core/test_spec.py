@@ -12,7 +12,9 @@ from deepgemm_codegen.dimension import Dim
 from deepgemm_codegen.dtypes import BF16, E4M3, E5M2, FP16, FP32, INT8, INT32, UINT8, DType
 from deepgemm_codegen.epilogue import STEPS, EpilogueStep, StepOperand
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.spec import MAX_DIMENSION, OVERRIDES, GemmSpec
+from deepgemm_codegen.numbers import MAX_DIMENSION
+from deepgemm_codegen.overrides import OVERRIDES
+from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.spec_text import FIELDS
 
 

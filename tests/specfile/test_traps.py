@@ -8,7 +8,7 @@ import pytest
 
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
-from deepgemm_codegen.spec import MAX_DIMENSION
+from deepgemm_codegen.numbers import MAX_DIMENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
