@@ -15,10 +15,10 @@ import json
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from in_time import in_time
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -41,11 +41,14 @@ def judged(job: tuple[int, int, str]) -> dict[str, Any]:
     facts = facts_of(GemmSpec.from_text(text))
     record = {"number": number, "spec": text, "large": facts.large, "narrow": facts.narrow}
     record |= {"odd": facts.odd}
+    begun = time.monotonic()
     try:
         verdict = judge((text, "drawn", on, seed))
-    except CodegenError as error:
-        return {**record, "passed": False, "line": str(error)}
-    return {**record, "passed": verdict["passed"], "line": verdict["line"]}
+    except Exception as error:  # noqa: BLE001  a crash is a failure of its case, not of the run
+        what = "" if isinstance(error, CodegenError) else f"{type(error).__name__}: "
+        verdict = {"passed": False, "line": f"{what}{error}"}
+    seconds = round(time.monotonic() - begun, 1)
+    return {**record, "passed": verdict["passed"], "line": verdict["line"], "seconds": seconds}
 
 
 def main() -> int:
@@ -54,23 +57,14 @@ def main() -> int:
     parser.add_argument("--on", choices=("gpu", "emulator"), required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
-    end = time.monotonic() + options.seconds
-    records = []
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        cases = range(options.count)
-        futures = [pool.submit(judged, (options.seed, case, options.on)) for case in cases]
-        for future in as_completed(futures):
-            if future.cancelled():
-                continue
-            records.append(future.result())
-            if time.monotonic() > end:
-                pool.shutdown(wait=False, cancel_futures=True)
-                end = float("inf")
-    records.sort(key=lambda record: record["number"])
+    jobs = [(options.seed, case, options.on) for case in range(options.first, options.count)]
+    done, killed = in_time(judged, jobs, options.jobs, options.seconds)
+    records = [done[index] for index in sorted(done)]
     failed = [record for record in records if not record["passed"]]
     types = Counter(record["spec"].partition("dtype=")[2].split()[0] for record in records)
     shares = {kind: sum(each[kind] for each in records) for kind in ("large", "narrow", "odd")}
@@ -82,10 +76,15 @@ def main() -> int:
         "asked": options.count,
         "judged": len(records),
         "passed": len(records) - len(failed),
+        "running when the time was over": [options.first + index for index in killed],
         "of a GFLOP or more": shares["large"],
         "with a dimension under 32": shares["narrow"],
         "with an odd leading dimension": shares["odd"],
         "types": dict(sorted(types.items())),
+        "slowest": [
+            f"{each['seconds']} s: {each['number']}: {each['spec']}"
+            for each in sorted(records, key=lambda record: -record["seconds"])[:5]
+        ],
         "failed": failed,
     }
     options.out.mkdir(parents=True, exist_ok=True)

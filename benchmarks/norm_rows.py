@@ -245,7 +245,7 @@ def time_row(gpu: Gpu, made: tuple[Row, Program, bytes], *, copies: bool, rival:
     del wanted, got
     named = [("", ours)]
     if rival:
-        named.append(("torch", lambda index: torch_norm(operands[index]) and None))
+        named.append(("torch", lambda index: torch_norm(operands[index])))
     if copies:
         named += gpu.copy_sides(row.bytes // 2, sets)
     times = dict(zip((n for n, _ in named), interleaved([s for _, s in named], sets), strict=True))

@@ -1,0 +1,45 @@
+"""Many jobs in processes until a time is over: what is finished counts, the rest is named."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["in_time"]
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def in_time(
+    function: Callable[[Job], Result], jobs: Sequence[Job], processes: int, seconds: float
+) -> tuple[dict[int, Result], list[int]]:
+    """The results of the jobs that end in time, and the jobs that were running when it was over.
+
+    Jobs start in their order. A job that hangs costs its process, not the run: what still runs
+    when the time is over is killed.
+
+    Returns:
+        results by the job's index; indices of the jobs that were begun and killed.
+    """
+    end = time.monotonic() + seconds
+    results: dict[int, Result] = {}
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    futures = {pool.submit(function, job): index for index, job in enumerate(jobs)}
+    try:
+        for future in as_completed(futures, timeout=max(0.0, end - time.monotonic())):
+            results[futures[future]] = future.result()
+    except TimeoutError:
+        begun = [index for future, index in futures.items() if future.running()]
+        workers = list((pool._processes or {}).values())  # noqa: SLF001  no public way to end them
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.kill()
+        return results, sorted(index for index in begun if index not in results)
+    pool.shutdown()
+    return results, []
