@@ -95,10 +95,13 @@ def spec_of(shape: Shape, dtype: str) -> GemmSpec:
     )
 
 
-def choices(spec: GemmSpec, count: int, seed: int) -> list[tuple[WgmmaChoice, float]]:
+def choices(spec: GemmSpec, count: int, seed: int) -> tuple[list[tuple[WgmmaChoice, float]], int]:
     """(choice, predicted microseconds): the tree's, a third ranked next, a sample of the rest.
 
     One ring depth a tile, the deepest; of the rest only what is predicted within twice the best.
+
+    Returns:
+        the choices; how many are legal in all, each tile and cluster counted once.
     """
     arch = load_arch(spec.arch, spec.gpu)
     task = task_of(spec, problem_of(spec, arch), machine_of(arch, spec.dtype_a.name))
@@ -135,7 +138,7 @@ def choices(spec: GemmSpec, count: int, seed: int) -> list[tuple[WgmmaChoice, fl
             seen.add(_shape_of(choice))
             group = generator.choice((4, 8, 16, 32))
             chosen.append((replace(choice, raster_group=group), us))
-    return chosen
+    return chosen, len(ranked)
 
 
 def _shape_of(choice: WgmmaChoice) -> tuple[int, ...]:
@@ -306,12 +309,14 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=len(SHAPES), help="the first so many only")
     options = parser.parse_args()
     shapes = SHAPES[: options.shapes]
+    drawn = {
+        shape: choices(spec_of(shape, options.dtype), options.per_shape, options.seed)
+        for shape in shapes
+    }
     jobs: list[Job] = [
         (shape, options.dtype, choice, predicted)
         for shape in shapes
-        for choice, predicted in choices(
-            spec_of(shape, options.dtype), options.per_shape, options.seed
-        )
+        for choice, predicted in drawn[shape][0]
     ]
     with ProcessPoolExecutor() as pool:
         built = list(pool.map(build, jobs, chunksize=2))
@@ -327,6 +332,7 @@ def main() -> None:
         mine = [pair for job, pair in zip(jobs, built, strict=True) if job[0] == shape]
         left = options.seconds - (time.perf_counter() - begin)
         result = measure(shape, options.dtype, mine, left / (len(shapes) - place))
+        result["legal"] = drawn[shape][1]
         torch.cuda.empty_cache()
         results.append(result)
         print(line_of(result), flush=True)
