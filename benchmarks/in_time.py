@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from deepgemm_codegen.parallel import one_thread_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +34,7 @@ def in_time(
         results by the job's index; indices of the jobs that were begun and killed.
     """
     end = time.monotonic() + seconds
+    one_thread_each()
     results: dict[int, Result] = {}
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     futures = {pool.submit(function, job): index for index, job in enumerate(jobs)}

@@ -10,7 +10,7 @@ from deepgemm_codegen.errors import EnvironmentLackError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
-__all__ = ["cores", "in_processes"]
+__all__ = ["cores", "in_processes", "one_thread_each"]
 
 _FLYING = 3
 """Items in flight for each process, so that none waits and few results are held."""
@@ -51,6 +51,7 @@ def in_processes(
     # used twice; a fresh process starts clean everywhere.
     jobs = min(jobs, len(items))
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_die_with_parent)
+    one_thread_each()
     try:
         waiting: Iterable[_Item] = iter(items)
         flying = deque(pool.submit(work, item) for item in islice(waiting, jobs * _FLYING))
@@ -61,6 +62,15 @@ def in_processes(
         raise EnvironmentLackError("a worker process died; try again with --jobs=1") from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def one_thread_each() -> None:
+    """Has the workers that this process starts from now on leave numpy's products to one thread.
+
+    Its libraries would start a thread a core in each, which then wait for each other.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
 
 
 def _die_with_parent() -> None:

@@ -19,6 +19,7 @@ from deepgemm_codegen.decide.family import Answer, Setting, setting_of
 from deepgemm_codegen.decide.operands import widest_vector
 from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.decide.split_k import WORTH
+from deepgemm_codegen.decide.tma import tma_obstacle
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.repack import PASSES, THREADS, TURN, VECTOR_BYTES
@@ -97,15 +98,16 @@ def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
 
     Args:
         spec: the product.
-        along_k: whether 1-byte operands are to lie along k, and matrices of a batch at one
-            distance: wgmma reads them so only.
+        along_k: whether TMA is to read them, for wgmma: 1-byte operands along k only, matrices of
+            a batch at one distance, and even a single row by a stride of whole 16 bytes.
     """
     if spec.overrides.repack == "off" or spec.k.size == 0:
         return Copies()
     letters = "ab" if spec.pairs is None else "a"
     turned = tuple(letter for letter in letters if along_k and _lies_across(spec, letter))
     anywhere = tuple(letter for letter in letters if along_k and spec.scattered(letter))
-    wanting = {*turned, *anywhere}
+    unread = tuple(letter for letter in letters if along_k and tma_obstacle(spec, letter))
+    wanting = {*turned, *anywhere, *unread}
     found = Copies(tuple(each for each in letters if each in wanting or _off(spec, each)), turned)
     if not found or sum(_tiles(spec, letter, found) for letter in found.letters) > MAX_GRID:
         return Copies()
