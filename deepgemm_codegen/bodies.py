@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.block_scales import blocks_of, shared_columns
 from deepgemm_codegen.layout import store_panels
 from deepgemm_codegen.tiles import WARP, Operand
 
@@ -181,6 +182,7 @@ class Wgmma:
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
         d_bytes: of an element of D.
         promoted: whether a slice's sums start at zero and are added in fp32.
+        scaled: whether they are scaled on the way, see `deepgemm_codegen.block_scales`.
         halves: columns of the tile that make one of D.
         a, b: the operands by role.
     """
@@ -198,6 +200,7 @@ class Wgmma:
     slab_n: int
     d_bytes: int
     promoted: bool
+    scaled: bool
     halves: int
     a: TmaOperand
     b: TmaOperand
@@ -259,7 +262,19 @@ class Wgmma:
     @property
     def loop(self) -> str:
         """Path of the main loop's template below ``templates/``."""
+        if self.scaled:
+            return "loops/wgmma_scaled.cu.j2"
         return f"loops/wgmma_{'promoted' if self.promoted else 'in_flight'}.cu.j2"
+
+    @property
+    def scale_n(self) -> int:
+        """Columns of the tile that share B's scale, where it has scales by block."""
+        return shared_columns(self.tile_n)
+
+    @property
+    def scales_n(self) -> int:
+        """Blocks of B's columns that the tile may lie in."""
+        return blocks_of(self.tile_n)
 
     @property
     def rows_interleaved(self) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen import __version__
+from deepgemm_codegen.block_scales import SCALES, line
 from deepgemm_codegen.bodies import Reduce, Wgmma
 from deepgemm_codegen.epilogue_text import matrices_of
 from deepgemm_codegen.expressions import in_c
@@ -144,7 +145,7 @@ def _refusals(program: Program) -> tuple[str, ...]:
     spec = program.solved
     conditions = []
     for parameter in program.parameters:
-        if parameter.role in ("a", "b") and spec.multiplies:
+        if parameter.role in ("a", "b", "scales") and spec.multiplies:
             conditions.append(f"{parameter.symbol} == nullptr && alpha != 0.0f")
         elif parameter.role == "c":
             conditions.append(f"{parameter.symbol} == nullptr && beta != 0.0f")
@@ -188,6 +189,7 @@ def file_text_of(program: Program) -> FileText:
         ("LDD", spec.ldd),
         *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in _matrices(program)),
         *_pitches(program),
+        *_scale_lines(program),
     )
     apart = [(f"STRIDE_{x.upper()}", getattr(spec, f"stride_{x}")) for x in "abcd"]
     dynamic = tuple(e for e in extents if e.dynamic)
@@ -231,6 +233,15 @@ def _pitches(program: Program) -> tuple[tuple[str, int], ...]:
         *((matrix.pitch_symbol, matrix.pitch) for matrix in copies),
         *((output.leading_symbol, output.leading or 0) for output in outputs),
     )
+
+
+def _scale_lines(program: Program) -> tuple[tuple[str, int], ...]:
+    """(constant, elements from line to line) of scales by block whose lines have a fixed length."""
+    plan = program.product
+    if not plan.scaled:
+        return ()
+    counts = ((SCALES[0], plan.m, plan.m.size), (SCALES[1], plan.k, plan.k.tiles))
+    return tuple((f"LD{name.upper()}", line(n)) for name, e, n in counts if not e.dynamic)
 
 
 def _matrices(program: Program) -> list[tuple[str, StepOperand]]:

@@ -238,6 +238,11 @@ class KernelPlan:
         return self.spec.zero_points and self.multiplies
 
     @property
+    def scaled(self) -> bool:
+        """Whether the kernel scales sums of blocks of k, see `deepgemm_codegen.block_scales`."""
+        return self.spec.block_scaled and self.multiplies
+
+    @property
     def row_zeros(self) -> str:
         """The region with two numbers a row of the plan, see `deepgemm_codegen.zero_points`."""
         return ZEROS["b" if self.transposed else "a"]

@@ -123,6 +123,8 @@ class Text:
     fragment_columns: str
     fragment_row: str
     warp_column: str
+    row_scales_line: str
+    column_scales_line: str
     add: str
     block: str
     threads: str
@@ -282,6 +284,11 @@ def _cluster_load(plan: KernelPlan) -> dict[str, str]:
     }
 
 
+def _scales_line(name: str, extent: Extent) -> str:
+    """What holds the elements from line to line of scales by block: ``LDSCALE_A`` or smaller."""
+    return f"ld{name}" if extent.dynamic else f"LD{name.upper()}"
+
+
 def text_of(plan: KernelPlan) -> Text:
     """All the text of one kernel."""
     steps = steps_of(plan)
@@ -337,6 +344,8 @@ def text_of(plan: KernelPlan) -> Text:
         outside="".join(f" || {name} >= {size}" for name, size in _tests(plan)),
         fragment_columns="TILE_N / 8" if whole else "FRAGMENTS_N",
         fragment_row="m0 + i * 64 + warp * 16" if whole else "m0 + warp_m * WARP_M + i * MMA_M",
+        row_scales_line=_scales_line("scale_a", plan.m),
+        column_scales_line=_scales_line("scale_b", plan.k),
         warp_column="n0" if whole else "n0 + warp_n * WARP_N",
         add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
         unit="unit" if plan.output.partial else "tile",

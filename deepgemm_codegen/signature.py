@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.block_scales import SCALES
 from deepgemm_codegen.dtypes import FP32, INT32
 from deepgemm_codegen.zero_points import ZEROS
 
@@ -41,10 +42,10 @@ class Parameter:
 
     Attributes:
         name: as the signature spells it.
-        role: what the harness passes: ``a b c d`` and ``operand`` are device pointers,
-            ``alpha``, ``beta`` and ``scalar`` (a step's number) floats, ``dim`` a 32-bit size,
-            ``stride`` a 64-bit leading dimension in elements, ``map`` a tensor map by value,
-            ``region`` a pointer into the workspace.
+        role: what the harness passes: ``a b c d`` and ``operand`` are device pointers, ``scales``
+            one to A's or B's scales by block, ``alpha``, ``beta`` and ``scalar`` (a step's number)
+            floats, ``dim`` a 32-bit size, ``stride`` a 64-bit leading dimension in elements,
+            ``map`` a tensor map by value, ``region`` a pointer into the workspace.
         dtype: element type behind a pointer, else None.
         operand: what an epilogue step reads or writes, for ``operand`` and ``scalar``, else None.
         written: whether the kernel writes through the pointer.
@@ -53,7 +54,19 @@ class Parameter:
 
     name: str
     role: Literal[
-        "a", "b", "c", "d", "operand", "alpha", "beta", "scalar", "dim", "stride", "map", "region"
+        "a",
+        "b",
+        "c",
+        "d",
+        "operand",
+        "scales",
+        "alpha",
+        "beta",
+        "scalar",
+        "dim",
+        "stride",
+        "map",
+        "region",
     ]
     dtype: DType | None = None
     operand: StepOperand | None = None
@@ -118,6 +131,8 @@ def parameters(spec: GemmSpec) -> tuple[Parameter, ...]:
         for name, operand in met
         if not operand.scalar
     )
+    if spec.block_scaled:
+        found.extend(Parameter(name, "scales", FP32) for name in SCALES)
     if spec.multiplies:
         found.append(Parameter("alpha", "alpha"))
     if spec.dtype_c is not None:
@@ -168,7 +183,7 @@ def partial_parameters(
     spec: GemmSpec, tensor_maps: tuple[TensorMap, ...], packed: Mapping[str, str], partials: str
 ) -> tuple[Parameter, ...]:
     """The arguments of a kernel that sums parts of k into the region ``partials``."""
-    kept = {"a", "b", "alpha", "dim", "map", "region"}
+    kept = {"a", "b", "scales", "alpha", "dim", "map", "region"}
     found = [
         p
         for p in kernel_parameters(spec, tensor_maps, packed)
@@ -180,7 +195,7 @@ def partial_parameters(
 
 def reduce_parameters(spec: GemmSpec, partials: str) -> tuple[Parameter, ...]:
     """The arguments of a kernel that makes D of the region ``partials``."""
-    unused = ("a", "b", "k", "lda", "ldb", *ZERO_POINTS)
+    unused = ("a", "b", "k", "lda", "ldb", *ZERO_POINTS, *SCALES)
     found = (p for p in parameters(spec) if p.name not in unused)
     return (Parameter(partials, "region", spec.dtype_acc), *found)
 

@@ -20,6 +20,7 @@ from deepgemm_codegen.overrides import Overrides, override_value
 from deepgemm_codegen.precision import check_operands, check_output, sums_of
 from deepgemm_codegen.spec_checks import (
     check_alignments,
+    check_block_scales,
     check_norms,
     check_pairs,
     check_quantization,
@@ -69,6 +70,8 @@ class GemmSpec:
         zero_point_a, zero_point_b: of int8 and uint8: what is taken from each element before it is
             multiplied: a whole number, ``per_tensor``, and of A ``per_token``, of B
             ``per_channel``; empty for nothing.
+        scale_a, scale_b: of e4m3 and e5m2: ``1x128`` and ``128x128`` where each block of A and B
+            has a scale, see `block_scales`; empty for none.
         layout: two letters, A then B: ``n`` row-major as written, ``t`` stored transposed.
         layout_d: the letter of D and C.
         lda, ldb, ldc, ldd: leading dimensions in elements; 0 where it equals a dynamic dimension.
@@ -100,6 +103,8 @@ class GemmSpec:
     accumulate: str = ""
     zero_point_a: str = ""
     zero_point_b: str = ""
+    scale_a: str = ""
+    scale_b: str = ""
     batch: int = 1
     layout: str = "nn"
     layout_d: Literal["n", "t"] = "n"
@@ -153,6 +158,7 @@ class GemmSpec:
         check_pairs(self)
         check_norms(self)
         self._settle(zero_points(self))
+        check_block_scales(self)
         self._settle(leading_dimensions(self))
         self._settle(strides(self))
         check_alignments(self)
@@ -261,6 +267,11 @@ class GemmSpec:
                 access = AXIS_WORDS[word]
                 found.append(StepOperand(f"zero_point_{letter}", access, dtype))
         return tuple(found)
+
+    @property
+    def block_scaled(self) -> bool:
+        """Whether A and B have scales by block."""
+        return bool(self.scale_a)
 
     @property
     def saturates(self) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen import batching
 from deepgemm_codegen.batching import DENSE
+from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import MAX_DIMENSION, check_range
 from deepgemm_codegen.spec_text import ZERO_POINT_WORDS
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_alignments",
+    "check_block_scales",
     "check_norms",
     "check_pairs",
     "check_quantization",
@@ -172,6 +174,59 @@ def zero_points(spec: GemmSpec) -> dict[str, str]:
             word = str(int(word))
         found[name] = word
     return found
+
+
+def check_block_scales(spec: GemmSpec) -> None:
+    """Of fp8 on both sides, of one product whose rows are A's and whose columns are B's alone."""
+    given = {f"scale_{letter}": getattr(spec, f"scale_{letter}") for letter in SCALE_WORDS}
+    if not any(given.values()):
+        return
+    for letter, word in SCALE_WORDS.items():
+        name = f"scale_{letter}"
+        found, dtype = given[name], getattr(spec, f"dtype_{letter}")
+        if not found:
+            other = next(key for key in given if key != name)
+            raise InputError(
+                f"{other} = {given[other]}: {letter.upper()} has none; give {name} = {word}, or"
+                f" leave {other} out"
+            )
+        if found != word:
+            raise InputError(
+                f"{name} = {found}: no kernel has such blocks; give {word}{nearest(found, [word])}"
+            )
+        if dtype.mixes != "fp8":
+            raise InputError(
+                f"{name} = {found}: scales by block are of e4m3 and e5m2, and"
+                f" {letter.upper()} is {dtype}; leave them out, or scale D by the epilogue step"
+                " scale"
+            )
+    both = " and ".join(f"{name} = {word}" for name, word in given.items())
+    _check_scaled_product(spec, both)
+
+
+def _check_scaled_product(spec: GemmSpec, both: str) -> None:
+    """What no kernel with scales by block has beside them; `both` says which they are."""
+    if spec.accumulate == "fast":
+        raise InputError(
+            f"accumulate = fast: {both} take every 128 of k out of the tensor core to be scaled;"
+            " leave accumulate out"
+        )
+    if spec.batch > 1:
+        raise InputError(
+            f"{both}: scales by block are read for one product at a time; leave batch out"
+        )
+    if spec.pairs is not None:
+        raise InputError(
+            f"{both}: no kernel scales the pairs of {spec.pairs.kind} by block; leave one of them"
+            " out"
+        )
+    if spec.layout_d == "t":
+        raise InputError(
+            f"layout_d = t: with {both} D is row-major, so that a block has A's rows; leave"
+            " layout_d out"
+        )
+    if spec.k.size == 0:
+        raise InputError(f"k = 0: with {both} there has to be a block of k; the smallest k is 1")
 
 
 def leading_dimensions(spec: GemmSpec) -> dict[str, int]:

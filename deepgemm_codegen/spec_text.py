@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from deepgemm_codegen import batching
 from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.batching import DENSE
+from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.dimension import Dim
 from deepgemm_codegen.dtypes import DType, parse_dtype
 from deepgemm_codegen.epilogue import FLOATS, parse_epilogue
@@ -37,6 +38,7 @@ OPS = ("product", "epilogue")
 
 _OF_PRODUCTS = (
     *("k", "batch", "dtype_b", "dtype_c", "dtype_acc", "accumulate", "layout", "layout_d"),
+    *("scale_a", "scale_b"),
     *("ldb", "ldc", "stride_a", "stride_b", "stride_c", "stride_d", "align_b", "align_c"),
 )
 """Fields that only a product has."""
@@ -61,6 +63,8 @@ FIELDS: dict[str, str] = {
     "accumulate": "e4m3 and e5m2: promoted to fp32 every 128 of k, or fast, 13 bits of a fraction",
     "zero_point_a": "taken from A's int8 or uint8: per_tensor, per_token, or a number; exact",
     "zero_point_b": "the same of B: per_tensor, per_channel, or a number",
+    "scale_a": "of A's e4m3 or e5m2 by block: 1x128, an fp32 a row and 128 of k",
+    "scale_b": "the same of B: 128x128, one for 128 columns and 128 of k",
     "layout": "A's letter then B's: n row-major as written, t stored transposed",
     "layout_d": "letter of D and C",
     "lda": "leading dimension of A in elements",
@@ -142,6 +146,7 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
         accumulate=str(values.get("accumulate", "")),
         zero_point_a=str(values.get("zero_point_a", "")),
         zero_point_b=str(values.get("zero_point_b", "")),
+        **{f"scale_{o}": str(values.get(f"scale_{o}", "")) for o in SCALE_WORDS},
         batch=number("batch", 1),
         layout=str(values.get("layout", "nn")),
         layout_d=values.get("layout_d", "n"),
@@ -202,6 +207,8 @@ def written(spec: GemmSpec) -> list[tuple[str, str]]:
         "accumulate": "" if spec.accumulate == ACCUMULATE[0] else spec.accumulate,
         "zero_point_a": spec.zero_point_a,
         "zero_point_b": spec.zero_point_b,
+        "scale_a": spec.scale_a,
+        "scale_b": spec.scale_b,
         "layout": "" if spec.layout == "nn" else spec.layout,
         "layout_d": "" if spec.layout_d == "n" else spec.layout_d,
         **{f"ld{operand}": _leading_text(spec, operand) for operand in "abcd"},

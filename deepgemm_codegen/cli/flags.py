@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deepgemm_codegen import __version__
+from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.cli.streams import Console, print_data
 from deepgemm_codegen.errors import nearest
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
@@ -55,6 +56,7 @@ _METAVARS = {
     "launch": "HOW",
     "zero_point_a": "POINT",
     "zero_point_b": "POINT",
+    **{f"scale_{letter}": word for letter, word in SCALE_WORDS.items()},
     "epilogue": "STEPS",
     "arch": "ARCH",
     "gpu": "NAME",

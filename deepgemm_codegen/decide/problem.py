@@ -32,6 +32,7 @@ class Problem(NamedTuple):
         element_bytes: of A and B.
         sums: name of the type that products are summed in.
         promoted: whether sums leave the tensor core on the way, to be added in fp32.
+        scaled: whether they are scaled by block then.
         a, b: how each operand's bytes travel.
         a_k_major, b_k_major: whether k is contiguous in memory.
         vector: elements of D that a lane stores at a time.
@@ -55,6 +56,7 @@ class Problem(NamedTuple):
     element_bytes: int
     sums: str
     promoted: bool
+    scaled: bool
     a: Travel
     b: Travel
     a_k_major: bool
@@ -108,6 +110,7 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         element_bytes=spec.dtype_a.bytes,
         sums=spec.dtype_acc.name,
         promoted=promotes(spec, arch),
+        scaled=spec.block_scaled,
         a=a,
         b=b,
         a_k_major=a_k_major,

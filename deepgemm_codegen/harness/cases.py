@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.block_scales import SCALES
 from deepgemm_codegen.harness.inputs import (
     Alike,
     Constant,
@@ -17,6 +18,7 @@ from deepgemm_codegen.harness.inputs import (
     Integers,
     Nans,
     Normal,
+    Powers,
     Shifted,
     SmallIntegers,
     Values,
@@ -98,6 +100,9 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
         if matrix.name in read:
             step, operand = read[matrix.name]
             what = step.definition.operand(operand.name).values
+        if matrix.name in SCALES:
+            values[matrix.name] = Factors(own) if kind == "normal" else Powers(own)
+            continue
         most = limit if matrix.name in "ab" else 8
         if what == "factors":
             values[matrix.name] = Factors(own)
@@ -235,12 +240,13 @@ def _full_size(program: Program, seed: int) -> list[Case]:
         same = both.matrix("c").lies_like(both.matrix("d"))
         found.append(Case("exact", both, integers, exact=True, share=0.25, in_place=same))
     # alpha 0 reads neither A nor B, beta 0 not C: null pointers where they are not read.
-    nothing = _with(integers, a=Constant(NAN), b=Constant(NAN))
+    read = ("a", "b", *SCALES)
+    nothing = _with(integers, **dict.fromkeys(read, Constant(NAN)))
     if has_c:
         found.append(
             Case("hostile", sizes.bind(program, 0.0, 0.5), nothing, exact=True, share=0.25)
         )
-    unread = _with(integers, a=None, b=None, c=None)
+    unread = _with(integers, **dict.fromkeys((*read, "c")))
     found.append(Case("hostile", sizes.bind(program, 0.0, 0.0), unread, exact=True, share=0.25))
     if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK and (nans := _nans(plain, integers)):
         poisoned = _with(integers, **nans, c=Constant(NAN))

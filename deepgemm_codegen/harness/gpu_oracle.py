@@ -28,7 +28,8 @@ constexpr double ROUND = {ROUND!r};
 
 extern "C" __global__ void __launch_bounds__(TILE * TILE)
 {NAME}(const double* a, const double* b, double* total, double* error,
-       int rows, int columns, int k, int length, int apart, double cut, double unit)
+       int rows, int columns, int k, int length, int apart, double cut, double unit,
+       double scaling)
 {{
     __shared__ double a_tile[TILE][TILE + 1];
     __shared__ double b_tile[TILE][TILE + 1];
@@ -60,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE)
                 loss += unit * (fabs(part) + loss);
             }}
             if (apart && ((start + i + 1) % apart == 0 || start + i + 1 == last)) {{
+                loss += scaling * (fabs(part) + loss);
                 sum += part;
                 sum_loss += loss;
                 sum_loss += ROUND * (fabs(sum) + sum_loss);
@@ -100,6 +102,7 @@ class GpuPrefixSums:
             *(np.int32(value) for value in (rows, columns, k, *steps)),
             np.float64(model.cut if model else 0.0),
             np.float64(model.unit if model else 0.0),
+            np.float64(model.scaling if model else 0.0),
         )
         self._function((tiles, 1, 1), (TILE * TILE, 1, 1), arguments)
         if model is None:

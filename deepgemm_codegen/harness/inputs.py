@@ -20,6 +20,7 @@ __all__ = [
     "Integers",
     "Nans",
     "Normal",
+    "Powers",
     "Shifted",
     "SmallIntegers",
     "Values",
@@ -120,6 +121,18 @@ class Factors:
         z = _hash(self.seed, batch, row, column, xp) >> xp.uint64(41)
         whole = (z.astype(xp.int64) * 3 + (1 << 23)).astype(xp.float32)
         return whole * xp.float32(2.0**-24 * self.typical)
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """A half, one or two, evenly: what multiplies, and leaves whole numbers exact."""
+
+    seed: int
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        drawn = SmallIntegers(self.seed, 1).at(batch, row, column, xp)
+        return xp.where(drawn > 0, xp.float32(2.0), xp.where(drawn, xp.float32(0.5), xp.float32(1)))
 
 
 @dataclass(frozen=True, slots=True)

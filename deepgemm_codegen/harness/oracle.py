@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from deepgemm_codegen.block_scales import BLOCK
 from deepgemm_codegen.epilogue.meaning import row_scale
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
@@ -58,11 +59,15 @@ class Oracle:
         return decode(encode(values, dtype, self.xp), dtype, self.xp) * self.factors.get(name, 1.0)
 
     def slices(self, region: Region) -> tuple[Any, Any]:
-        """A's rows and B's columns of a region, whole in k."""
+        """A's rows and B's columns of a region, whole in k, scales and zero points applied."""
         batch, rows, columns = region.indices(self.xp)
         along = self.xp.arange(self.problem.k, dtype=self.xp.int64)
         a = self.operand("a", batch, rows, along[None, :])
         b = self.operand("b", batch, along[:, None], columns)
+        if self.problem.spec.block_scaled:
+            zero, block = along * 0, along // BLOCK
+            scale_b = self.operand("scale_b", zero[:, None], columns // BLOCK, block[:, None])
+            return a * self.operand("scale_a", zero[None, :], block[None, :], rows), b * scale_b
         return a - self._zero_point("a", rows), b - self._zero_point("b", columns)
 
     def _zero_point(self, letter: str, along: Any) -> Any:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from deepgemm_codegen.block_scales import BLOCK, line
+from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import as_program
@@ -161,8 +163,8 @@ class Problem:
         program: the kernels.
         m, n, k: the caller's sizes; up to the planned size where dynamic, equal to it where not.
         alpha, beta: the scalars (beta is not passed where the plan has no C).
-        matrices: A, B, C where there is one, D, then what the epilogue's steps read, by parameter
-            name.
+        matrices: A, B, C where there is one, D, then what the epilogue's steps read, and scales by
+            block, by parameter name.
         scalars: the numbers that steps take, by parameter name.
     """
 
@@ -301,6 +303,21 @@ def _scattered_apart(stored_rows: int, leading: int, align: int, element_bytes: 
     return (stored_rows * leading // step + 1 | 1) * step
 
 
+def _scales(parameter: Parameter, m: int, n: int, k: int) -> Matrix:
+    """Scales by block: of A a line for each block of k, of B one for each block of columns."""
+    blocks_n, blocks_k = -(-n // BLOCK), -(-k // BLOCK)
+    rows, columns = (blocks_k, m) if parameter.name == "scale_a" else (blocks_n, blocks_k)
+    return Matrix(
+        name=parameter.name,
+        dtype=FP32,
+        batch=1,
+        rows=rows,
+        columns=columns,
+        leading=max(line(columns), 1),
+        align=FP32.bytes,
+    )
+
+
 def bind(
     plan: Program | KernelPlan,
     *,
@@ -342,6 +359,9 @@ def bind(
     found = []
     for parameter in program.parameters:
         if parameter.dtype is None:
+            continue
+        if parameter.role == "scales":
+            found.append(_scales(parameter, **sizes))
             continue
         operand = parameter.operand
         if operand is not None and not operand.full:

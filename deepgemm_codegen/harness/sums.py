@@ -49,17 +49,27 @@ class StepModel:
         fraction_bits: each addend is cut to this many bits below the largest one's exponent.
         kept: fraction bits of a step's result, the rest of which is cut.
         apart: k after which the sums so far are added in fp32 and begin at zero again; 0 never.
+        scaled: whether they are multiplied by a scale then, itself a product rounded to fp32.
     """
 
     length: int
     fraction_bits: int
     kept: int = 23
     apart: int = 0
+    scaled: bool = False
 
     @property
     def cut(self) -> float:
         """Largest loss of one step's alignment, relative to the largest addend."""
         return (self.length + 1) * 2.0**-self.fraction_bits
+
+    @property
+    def scaling(self) -> float:
+        """Largest error of what sums are multiplied by before they are added, relative to it.
+
+        The product of two scales is rounded; that of the sums with it is not, in a fused step.
+        """
+        return ROUND if self.scaled else 0.0
 
     @property
     def unit(self) -> float:
@@ -85,7 +95,7 @@ class StepModel:
             apart = body.mma_k if isinstance(body, MmaSync) else body.tile_k
         elif found.halves:
             apart = found.group
-        return cls(found.group, found.fraction, found.kept, apart)
+        return cls(found.group, found.fraction, found.kept, apart, plan.scaled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +172,11 @@ def prefix_sums(a: Any, b: Any, model: StepModel | None, xp: Any) -> Expected:
         part += a_steps[s] @ b_steps[s]
         loss += model.cut * largest
         loss += model.unit * (xp.abs(part) + loss)
-        if model.apart and (s + 1) * length % model.apart == 0:
+        if model.apart and ((s + 1) * length % model.apart == 0 or s == steps - 1):
+            loss += model.scaling * (xp.abs(part) + loss)
             total, error = _promoted(total + part, error + loss, xp)
             part, loss = xp.zeros_like(part), xp.zeros_like(loss)
     total, error = total + part, error + loss
-    if model.apart and steps * length % model.apart:
-        total, error = _promoted(total, error, xp)
     return finish_bound(total, error, k, model)
 
 

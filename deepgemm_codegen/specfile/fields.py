@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from deepgemm_codegen.batching import MAX_STRIDE, STRIDE_WORDS
+from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
@@ -44,6 +45,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("nn", "nt", "tn", "tt"),
     "layout_d": ("n", "t"),
     "accumulate": ACCUMULATE,
+    **{f"scale_{letter}": (word,) for letter, word in SCALE_WORDS.items()},
     "launch": LAUNCHES,
     **OVERRIDE_WORDS,
 }

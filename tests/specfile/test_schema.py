@@ -85,6 +85,7 @@ def test_groups() -> None:
         "warps": ["warps_m", "warps_n", "warps_k"],
         "cluster": ["cluster_m", "cluster_n", "cluster_k"],
         "zero_point": ["zero_point_a", "zero_point_b"],
+        "scale": ["scale_a", "scale_b"],
     }
 
 
@@ -110,6 +111,7 @@ RIGHT = [
     "name: 5",
     "dtype_c: none",
     "dtype: half",
+    "dtype: e4m3, scale: {a: 1x128, b: 128x128}",
     "require: {max_registers: 168, no_spills: true, bank_conflicts: 0}",
     "require: {no_spills: false}",
     "require: {min_ratio_vs_cublas: 0.95}",
@@ -132,6 +134,8 @@ WRONG = [
     "layout_d: x",
     "zero_point_a: per_channel",
     "zero_point_b: 1000",
+    "scale_a: 128x128",
+    "scale: {b: 1x128}",
     "epilogue: [rleu]",
     "epilogue: [{bias: {aixs: row}}]",
     "epilogue: [{bias: {axis: rows}}]",

@@ -95,6 +95,7 @@ class WgmmaChoice:
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
             promoted=promotes(spec, arch),
+            scaled=spec.block_scaled,
             halves=spec.halves,
             a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
             b=place_tma_operand(spec, "b", right, columns_of_b(spec, n), k, self.cluster_m),

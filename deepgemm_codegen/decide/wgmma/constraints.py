@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.block_scales import blocks_of
 from deepgemm_codegen.tma import SWIZZLE_ROWS
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ FRAGMENT_M, MAX_CONSUMER_ROWS = 64, 128
 
 MAX_ACCUMULATORS = 192
 """fp32 sums a thread, of the 240 registers that setmaxnreg gives a consumer thread."""
+
+MAX_SCALES = 2
+"""Blocks of B's columns that a tile may lie in: the second is told from the first by a select."""
 
 MAX_CLUSTER = 2
 """Blocks of a cluster; larger ones were slower for the author of fast.cu (its README, H100)."""
@@ -76,6 +80,12 @@ def columns(tile_n: int, *, integers: bool) -> Miss | None:
     """An instruction on integers takes 8, 16, 24 and 32 columns, then multiples of 16."""
     left = tile_n % 16 if integers and tile_n > 32 else 0
     return (left, 0) if left else None
+
+
+def scales(tile_n: int, *, scaled: bool) -> Miss | None:
+    """A tile lies in one block of B's columns, or in two, and keeps the scale of each."""
+    got = blocks_of(tile_n) if scaled else 0
+    return (got, MAX_SCALES) if got > MAX_SCALES else None
 
 
 def panels(tile: int, *, k_major: bool) -> Miss | None:
@@ -134,6 +144,7 @@ PHRASES: dict[str, str] = {
     "rows": "{got} rows a consumer; it takes 64 or 128",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
     "columns": "{got} columns are left over; beyond 32 an integer tile is a multiple of 16",
+    "scales": "the tile may lie in {got} blocks of B's scales; the limit is {limit}",
     "panels": "{got} rows or columns are no whole panel of 64",
     "pairs": "{got} columns are no whole half of a paired tile",
     "cluster": "{got} blocks a cluster; the limit is {limit}",
@@ -164,6 +175,7 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
         ("rows", rows(tile_m, consumers, at_once)),
         ("accumulators", accumulators(tile_m, tile_n, consumers, at_once, kind.sets)),
         ("columns", columns(tile_n, integers=kind.integers)),
+        ("scales", scales(tile_n, scaled=kind.scaled)),
         ("panels", panels(tile_m, k_major=problem.a_k_major)),
         ("panels", panels(tile_n, k_major=problem.b_k_major)),
         ("pairs", pairs(tile_n, problem.halves, k_major=problem.b_k_major)),

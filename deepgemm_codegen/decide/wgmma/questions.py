@@ -56,7 +56,9 @@ def answers(
 def _mma(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
     kind = task.kind
     reason = f"one instruction spans the tile; sums in {task.problem.sums}"
-    if kind.promoted:
+    if kind.scaled:
+        reason += f"; every {kind.tile_k} of k, a block of the scales, are scaled and added apart"
+    elif kind.promoted:
         reason += f"; it keeps 13 fraction bits, so every {kind.tile_k} of k are added apart"
     return f"m64n{choice.tile_n}k{kind.tile_k // 4}", reason
 

@@ -24,6 +24,7 @@ NO_STAGES = (
     "sums",
     "rows",
     "accumulators",
+    "scales",
     "panels",
     "pairs",
     "cluster",

@@ -86,7 +86,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
     parts, together = how
     flop = 2 * problem.batch * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
-    kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted)
+    kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted, problem.scaled)
     return Task(
         problem=problem,
         kind=kind,

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from deepgemm_codegen.block_scales import blocks_of, shared_columns
 from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.wgmma import constraints
 from deepgemm_codegen.layout import store_panels
@@ -70,11 +71,13 @@ class Kind(NamedTuple):
         element_bytes: of A and B.
         integers: whether sums are int32.
         promoted: whether a slice's sums start at zero and are added in fp32.
+        scaled: whether they are scaled by block on the way.
     """
 
     element_bytes: int
     integers: bool
     promoted: bool
+    scaled: bool = False
 
     @property
     def tile_k(self) -> int:
@@ -161,7 +164,17 @@ class Result(NamedTuple):
         return store_panels(rows, tile_n // self.halves, self.element_bytes)
 
 
-def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int) -> float:
+def scale_clocks(tile_n: int, fragments: int) -> int:
+    """Instructions a thread and slice: two loads and two products a fragment and block of columns.
+
+    Where a tile lies in two blocks, two selects a fragment for every group of columns beyond the
+    first that may lie in either.
+    """
+    selects = tile_n // shared_columns(tile_n) - 1 if blocks_of(tile_n) > 1 else 0
+    return 2 * fragments * (1 + blocks_of(tile_n) + selects)
+
+
+def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int, factors: int) -> float:
     """Clocks that adding in fp32 makes a slice longer; two consumers of a tile hide each other's.
 
     Args:
@@ -169,8 +182,9 @@ def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int) -> 
         columns: that a consumer sums in its 64-row fragments together.
         consumers: of the block.
         tiles_at_once: tiles in their hands.
+        factors: instructions that a thread takes for what it multiplies them by.
     """
-    adding = PROMOTE * columns / 2 + PROMOTE_WAIT
+    adding = PROMOTE * (columns / 2 + factors) + PROMOTE_WAIT
     if consumers == 1 or tiles_at_once > 1:
         return adding
     return max(mma / 2 + adding - mma, 0.0)
@@ -199,7 +213,8 @@ def _tile(
     written = (tile_m + tile_n) * PANEL_BYTES
     promotion = 0.0
     if kind.promoted:
-        promotion = _promotion(mma, mine * tile_n, consumers, tiles_at_once)
+        factors = scale_clocks(tile_n, mine) if kind.scaled else 0
+        promotion = _promotion(mma, mine * tile_n, consumers, tiles_at_once, factors)
     return Tile(
         tile_m=tile_m,
         tile_n=tile_n,
@@ -238,5 +253,6 @@ def tile_table(
             for tile_n in TILE_NS
             if not constraints.accumulators(tile_m, tile_n, *split, kind.sets)
             and not constraints.columns(tile_n, integers=kind.integers)
+            and not constraints.scales(tile_n, scaled=kind.scaled)
         ]
     return table
