@@ -140,7 +140,7 @@ def _blank(spec: GemmSpec, name: str, where: str) -> Row:
         where=where,
         label=spec.label,
         shape=f"{batch}{spec.m.size}x{spec.n.size}x{spec.k.size}",
-        kind=f"{types} {letters}",
+        kind=f"{types} {letters}{' by block' if spec.block_scaled else ''}",
         group=group_of(spec),
     )
 

@@ -21,6 +21,8 @@ __all__ = ["Call", "Layout", "call_of", "fused_call_of", "no_plain_product"]
 _TYPES = {"fp32": 0, "fp16": 2, "int8": 3, "int32": 10, "bf16": 14, "e4m3": 28, "e5m2": 29}
 # cublasComputeType_t of cublas_api.h
 _COMPUTE_32F, _COMPUTE_32I = 68, 72
+# cublasLtMatmulMatrixScale_t of cublasLt.h (CUDA 12.9): VEC128_32F and BLK128x128_32F
+_SCALE_MODES = {"scale_a": 4, "scale_b": 5}
 # cublasLtEpilogue_t of cublasLt.h
 _RELU, _BIAS, _GELU = 2, 4, 32
 
@@ -62,6 +64,8 @@ class Call:
         fast: whether fp8 sums stay in the tensor cores (CUBLASLT_MATMUL_DESC_FAST_ACCUM).
         epilogue: cublasLtEpilogue_t, or 0 for none.
         bias: the operand that is added to every column of cuBLAS's D, or empty.
+        scales: of products with scales by block: the operand that holds the first one's, and how
+            they lie (cublasLtMatmulMatrixScale_t), and the same of the second's.
     """
 
     m: int
@@ -78,6 +82,13 @@ class Call:
     fast: bool = False
     epilogue: int = 0
     bias: str = ""
+    scales: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Names of what a launch is given pointers to, in that order."""
+        bias = (self.bias,) if self.bias else ()
+        return (self.first.name, self.second.name, "d", *bias, *(name for name, _ in self.scales))
 
     @property
     def integer(self) -> bool:
@@ -120,7 +131,11 @@ def call_of(problem: Problem) -> Call:
     else:
         sizes, turns, pair = (problem.m, problem.n), (not turned_a, not turned_b), (a, b)
     fast = spec.accumulate == "fast"
-    return Call(*sizes, problem.k, *turns, *pair, d, spec.batch, beta, note, fast)
+    call = Call(*sizes, problem.k, *turns, *pair, d, spec.batch, beta, note, fast)
+    if not spec.block_scaled:
+        return call
+    scales = (f"scale_{operand.name}" for operand in pair)
+    return replace(call, scales=tuple((name, _SCALE_MODES[name]) for name in scales))
 
 
 def fused_call_of(problem: Problem) -> Call | None:

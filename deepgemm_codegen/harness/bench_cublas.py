@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deepgemm_codegen.errors import EnvironmentLackError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from deepgemm_codegen.harness.bench_call import Call, Layout
 
@@ -31,6 +31,7 @@ _NOT_SUPPORTED = 15
 # cublasLt.h
 _DESC_TRANSA, _DESC_TRANSB = 3, 4
 _DESC_EPILOGUE, _DESC_BIAS_POINTER = 7, 8
+_DESC_SCALE_POINTERS, _DESC_SCALE_MODES = (17, 18), (31, 32)
 _DESC_FAST_ACCUM = 25
 _LAYOUT_BATCH, _LAYOUT_STRIDE = 5, 6
 _PREF_WORKSPACE = 1
@@ -153,13 +154,17 @@ class CublasLt:
         _refuse(self._library.cublasLtCreate(ctypes.byref(self._handle)), "cublasLtCreate")
         self._stream, self._workspace = ctypes.c_void_p(stream), ctypes.c_void_p(workspace)
 
-    def prepare(self, call: Call) -> Prepared:
+    def prepare(self, call: Call, pointers: Sequence[int] = ()) -> Prepared:
         """The descriptors of a product, and its algorithms, best guess first.
+
+        Args:
+            call: what is asked for.
+            pointers: those of a launch to come; the heuristic looks at some of them.
 
         Raises:
             EnvironmentLackError: cublasLt refuses it, or knows no algorithm.
         """
-        return Prepared(self._library, self._handle, self._stream, self._workspace, call)
+        return Prepared(self._library, self._handle, self._stream, self._workspace, call, pointers)
 
 
 class Prepared:
@@ -172,6 +177,7 @@ class Prepared:
         stream: ctypes.c_void_p,
         workspace: ctypes.c_void_p,
         call: Call,
+        pointers: Sequence[int] = (),
     ) -> None:
         self._library, self._handle = library, handle
         self._stream, self._workspace = stream, workspace
@@ -187,6 +193,12 @@ class Prepared:
             self._describe(_DESC_FAST_ACCUM, ctypes.c_int8(1))
         if call.epilogue:
             self._describe(_DESC_EPILOGUE, ctypes.c_int32(call.epilogue))
+        self._pointed = [_DESC_BIAS_POINTER] if call.bias else []
+        if call.scales:
+            self._pointed += _DESC_SCALE_POINTERS
+        for attribute, (_, mode) in zip(_DESC_SCALE_MODES, call.scales, strict=False):
+            self._describe(attribute, ctypes.c_int32(mode))
+        self._point(pointers[3:])
         self._layouts = [self._layout(each, call.batch) for each in (call.first, call.second)]
         self._d = self._layout(call.d, call.batch)
         preference = self._made("MatmulPreference")
@@ -213,14 +225,13 @@ class Prepared:
         for kind, item in self._kept:
             getattr(self._library, f"cublasLt{kind}Destroy")(item)
 
-    def launch(self, algorithm: int, first: int, second: int, d: int, bias: int = 0) -> None:
-        """One product on device pointers with an algorithm by its rank.
+    def launch(self, algorithm: int, first: int, second: int, d: int, *others: int) -> None:
+        """One product on device pointers, those of `Call.operands`, with an algorithm by its rank.
 
         Raises:
             EnvironmentLackError: the algorithm does not run.
         """
-        if bias:
-            self._describe(_DESC_BIAS_POINTER, ctypes.c_void_p(bias))
+        self._point(others)
         a_layout, b_layout = self._layouts
         d_pointer = ctypes.c_void_p(d)
         status = self._library.cublasLtMatmul(
@@ -252,6 +263,11 @@ class Prepared:
 
     def _describe(self, attribute: int, value: Any) -> None:
         self._set("MatmulDesc", self._description, attribute, value)
+
+    def _point(self, pointers: Sequence[int]) -> None:
+        """Names what is read beside the operands: a bias, then scales."""
+        for attribute, pointer in zip(self._pointed, pointers, strict=False):
+            self._describe(attribute, ctypes.c_void_p(pointer))
 
     def _set(self, kind: str, item: ctypes.c_void_p, attribute: int, value: Any) -> None:
         run = getattr(self._library, f"cublasLt{kind}SetAttribute")

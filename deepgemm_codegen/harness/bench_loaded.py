@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from deepgemm_codegen.block_scales import SCALES
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.bench_call import call_of, fused_call_of, no_plain_product
 from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample, stray
@@ -17,7 +18,7 @@ from deepgemm_codegen.harness.bench_cublas import HEURISTICS
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, Rival
 from deepgemm_codegen.harness.bench_stats import WARM_SECONDS
 from deepgemm_codegen.harness.gpu import launch_arguments, pointer_tables
-from deepgemm_codegen.harness.inputs import Normal
+from deepgemm_codegen.harness.inputs import Factors, Normal
 from deepgemm_codegen.harness.launching import launch_kernel
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
 
@@ -97,7 +98,7 @@ class LoadedKernel:
         if matrix.name in self._problem.outputs:
             sets.bits[...] = poison(matrix.dtype)
             return sets
-        values = Normal(seed)
+        values = Factors(seed) if matrix.name in SCALES else Normal(seed)
         for start in range(0, sets.bits.size, _CHUNK):
             flat = self._cupy.arange(start, min(start + _CHUNK, sets.bits.size), dtype=np.int64)
             made = values.at(0, 0, flat, self._cupy)
@@ -199,9 +200,8 @@ class LoadedKernel:
         return self._judged(Rival(CUBLAS, side, call.note))
 
     def _pointers(self, call: Call) -> list[tuple[int, ...]]:
-        """Of each set: both operands, D, and the bias where one is added."""
-        names = [call.first.name, call.second.name, "d", *([call.bias] if call.bias else [])]
-        return [tuple(self._operands[n].at(i) for n in names) for i in range(self._sets)]
+        """Of each set those of `Call.operands`."""
+        return [tuple(self._operands[n].at(i) for n in call.operands) for i in range(self._sets)]
 
     def _judged(self, rival: Rival) -> Rival:
         """The rival, unless it does not run or computes something else."""
@@ -216,11 +216,11 @@ class LoadedKernel:
         library = self._bench.cublaslt
         if library is None:
             return Rival(name, None, dict(self._bench.machine.software)[CUBLASLT])
+        pointers = self._pointers(call)
         try:
-            prepared = library.prepare(call)
+            prepared = library.prepare(call, pointers[0])
         except EnvironmentLackError as error:
             return Rival(name, None, str(error))
-        pointers = self._pointers(call)
 
         def side_of(algorithm: int) -> Side:
             def side(index: int) -> None:

@@ -126,7 +126,7 @@ class _Event:
 
 
 def gemm(
-    call: Call, types: tuple[DType, DType, DType], first: int, second: int, d: int, bias: int = 0
+    call: Call, types: tuple[DType, DType, DType], first: int, second: int, d: int, *others: int
 ) -> None:
     """What cuBLAS does with a call's arguments, on addresses of this process."""
     for batch in range(call.batch):
@@ -140,12 +140,18 @@ def gemm(
         assert left.shape == (call.m, call.k)
         assert right.shape == (call.k, call.n)
         assert out.shape == (call.m, call.n)
+        if call.scales:
+            of_first, of_second = others[-2:]
+            left = left * _scales(call.scales[0][1], of_first, *left.shape)
+            right = right * _scales(call.scales[1][1], of_second, *right.T.shape).T
         total = left @ right
         if call.beta:
             total += call.beta * decode(np.ascontiguousarray(out), types[2], np)
         if call.epilogue & 4:
             vector = replace(call.d, columns=1, leading=call.d.rows)
-            total += decode(np.ascontiguousarray(_matrix(vector, types[2], bias, 0)), types[2], np)
+            total += decode(
+                np.ascontiguousarray(_matrix(vector, types[2], others[0], 0)), types[2], np
+            )
         if call.epilogue & 2:
             total = np.maximum(total, 0)
         if call.epilogue & 32:
@@ -155,6 +161,22 @@ def gemm(
             out[...] = total.astype(np.int32).view(np.uint32)
             continue
         out[...] = encode(total.astype(np.float32), types[2], np)
+
+
+def _scales(mode: int, pointer: int, across: int, k: int) -> Any:
+    """Scales by block as cublasLt has them, spread over the (across, k) elements that they are of.
+
+    VEC128 (4): one for each of `across` and 128 of k, `across` contiguous. BLK128x128 (5): one for
+    128 of each, k contiguous. Lines begin on 16 bytes.
+    """
+    along = -(-k // 128)
+    rows, columns = (along, across) if mode == 4 else (-(-across // 128), along)
+    line = -(-columns // 4) * 4
+    raw = (ctypes.c_float * ((rows - 1) * line + columns)).from_address(pointer)
+    flat = np.ctypeslib.as_array(raw)
+    found = np.lib.stride_tricks.as_strided(flat, (rows, columns), (4 * line, 4)).astype(float)
+    spread = found.T if mode == 4 else np.repeat(found, 128, axis=0)[:across]
+    return np.repeat(spread, 128, axis=1)[:, :k]
 
 
 def _matrix(layout: Layout, dtype: DType, pointer: int, batch: int) -> Any:

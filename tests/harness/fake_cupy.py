@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator import Checks, GlobalBuffer, Kernel, Launch, parse, run
-from deepgemm_codegen.harness import gpu_oracle
+from deepgemm_codegen.emulator import (
+    Checks,
+    GlobalBuffer,
+    Kernel,
+    Launch,
+    TensorMap,
+    parse,
+    run,
+)
+from deepgemm_codegen.harness import gpu, gpu_oracle
 from deepgemm_codegen.harness.sums import ROUND
 from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
+    import pytest
+
     from deepgemm_codegen.plan import KernelPlan, Program
+    from deepgemm_codegen.tma import TensorMap as MapPlan
 
 _NUMPY = [
     "abs",
@@ -131,6 +142,23 @@ class FakeCupy:
     def get_default_memory_pool(self) -> Any:
         return SimpleNamespace(free_bytes=lambda: 0)
 
+    def has_maps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Takes the driver's part in kernels that load by TMA: nothing is encoded."""
+        monkeypatch.setattr(gpu, "encode_tensor_map", lambda *call: call)
+
+    def _mapped(self, description: MapPlan, pointer: int, sizes: dict[str, int]) -> TensorMap:
+        store = next(s for s in self.stores if 0 <= pointer - s.data.ptr < s.nbytes)
+        raw = np.asarray(store).view(np.uint8)[pointer - store.data.ptr :]
+        size = description.dtype.bytes
+        return TensorMap(
+            buffer=GlobalBuffer(description.name, raw, writable=True, misalign=pointer % 4096),
+            element_bytes=size,
+            sizes=tuple(each.evaluate(sizes) for each in description.sizes),
+            strides_bytes=tuple(each.evaluate(sizes) * size for each in description.strides),
+            box=description.box,
+            swizzle_bytes=description.swizzle_bytes,
+        )
+
     def run(
         self, name: str, grid: Any, block: Any, arguments: tuple[Any, ...], shared_mem: int
     ) -> None:
@@ -141,6 +169,9 @@ class FakeCupy:
         buffers: dict[int, GlobalBuffer] = {}
         params: list[Any] = []
         for parameter, value in zip(self.plans[name].kernel_parameters, arguments, strict=True):
+            if parameter.role == "map":
+                params.append(self._mapped(*value))
+                continue
             if not parameter.pointer or int(value) == 0:
                 params.append(value)
                 continue
@@ -182,7 +213,7 @@ class _Oracle:
 
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...]) -> None:
         rows, columns, k, length, apart = (int(value) for value in args[4:9])
-        cut, unit = (float(value) for value in args[9:])
+        cut, unit, scaling = (float(value) for value in args[9:])
         shapes = ((rows, k), (k, columns), (rows, columns), (rows, columns))
         a, b, total, error = (
             np.ctypeslib.as_array((ctypes.c_double * (x * y)).from_address(int(pointer))).reshape(
@@ -201,6 +232,7 @@ class _Oracle:
             loss += cut * largest
             loss += unit * (np.abs(part) + loss)
             if apart and ((start + length) % apart == 0 or start + length >= k):
+                loss += scaling * (np.abs(part) + loss)
                 total += part
                 error += loss
                 error += ROUND * (np.abs(total) + error)

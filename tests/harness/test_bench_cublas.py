@@ -256,6 +256,25 @@ def test_an_epilogue_and_fast_sums_are_described(library: FakeLibrary) -> None:
     assert (attribute, value._obj.value, size.value) == (8, 400, 8)
 
 
+def test_scales_by_block_are_described_before_the_heuristic_is_asked(library: FakeLibrary) -> None:
+    """The first is B, whose scales are of 128 x 128: cublasLt computes D^T."""
+    text = "m=20 n=48 k=256 dtype=e4m3 layout=nt arch=sm_90a scale_a=1x128 scale_b=128x128"
+    call = call_of(bind(plan_of(text, None)))
+    assert call.scales == (("scale_b", 5), ("scale_a", 4))
+    assert call.operands == ("b", "a", "d", "scale_b", "scale_a")
+    prepared = CublasLt(13, 77, 4096).prepare(call, (100, 200, 300, 400, 500))
+    names = [name for name, _ in library.calls]
+    last = len(names) - names[::-1].index("cublasLtMatmulDescSetAttribute")
+    assert last < names.index("cublasLtMatmulAlgoGetHeuristic")
+    described = library.named("cublasLtMatmulDescSetAttribute")
+    assert [(a[1], a[2]._obj.value, a[3].value) for a in described] == [
+        (3, 1, 4), (4, 0, 4), (31, 5, 4), (32, 4, 4), (17, 400, 8), (18, 500, 8),
+    ]  # fmt: skip
+    prepared.launch(0, 100, 200, 300, 401, 501)
+    again = library.named("cublasLtMatmulDescSetAttribute")[-2:]
+    assert [(a[1], a[2]._obj.value, a[3].value) for a in again] == [(17, 401, 8), (18, 501, 8)]
+
+
 def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_cublas, "_mapped", lambda _: [])
     monkeypatch.setattr(bench_cublas, "_found", lambda *_: ["/nowhere/libcublasLt.so.99"])

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from deepgemm_codegen.decide import WgmmaChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_ceilings, bench_stats, gpu_oracle
 from deepgemm_codegen.harness.bench import run_bench
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, Entry, Report
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, Entry, Report, Row
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
 from deepgemm_codegen.harness.bench_loaded import LoadedKernel
 from deepgemm_codegen.harness.problem import bind
@@ -25,6 +26,7 @@ from tests.harness.support import SMALL, compiled, plan_of, program_of, source_o
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.bench_call import Call
+    from deepgemm_codegen.plan import Program
 
 FULL = "m=70 n=72 k=80 dtype_c=fp16 epilogue=bias,relu batch=2 lda=83 ldd=75 ldc=75"
 
@@ -53,10 +55,12 @@ def with_libraries(
     bench: CupyBench,
     spoil: Any = None,
     *,
+    program: Program | None = None,
     forget_steps: bool = False,
+    forget_scales: bool = False,
 ) -> None:
     """Gives the device a cuBLAS and a cublasLt of three algorithms, the second the quickest."""
-    spec = plan_of(text).spec
+    spec = (program.product if program else plan_of(text)).spec
     types = {"a": spec.dtype_a, "b": spec.dtype_b, "d": spec.dtype_d}
 
     def launch(call: Call, *pointers: int, us: float = LIBRARY_US) -> None:
@@ -67,13 +71,16 @@ def with_libraries(
             if not recorded:  # what a graph computes was computed once before
                 names = (call.first.name, call.second.name, "d")
                 asked = replace(call, epilogue=0) if forget_steps else call
+                asked = replace(asked, scales=()) if forget_scales else asked
                 gemm(asked, tuple(types[name] for name in names), *pointers)  # type: ignore[arg-type]
                 if spoil:
                     spoil(*pointers)
 
         cupy.stream.do(work)
 
-    def prepare(call: Call) -> Any:
+    def prepare(call: Call, pointers: tuple[int, ...]) -> Any:
+        assert len(pointers) == len(call.operands)
+
         def run(algorithm: int, *pointers: int) -> None:
             launch(call, *pointers, us=(7.0, 5.0, 6.0)[algorithm])
 
@@ -142,6 +149,40 @@ def test_fp8_stands_beside_cublaslt_alone() -> None:
     assert [rival.note for rival in row.rivals] == ["heuristic 1 of 3", "heuristic 2 of 3"]
     assert row.ratio(CUBLAS) == pytest.approx(0.7)
     assert row.ratio(CUBLASLT) == pytest.approx(0.5)
+
+
+SCALED = "layout=nt arch=sm_90a scale_a=1x128 scale_b=128x128"
+
+
+def scaled_row(text: str, monkeypatch: pytest.MonkeyPatch, *, forget_scales: bool = False) -> Row:
+    """The row of a kernel with scales by block beside a cublasLt that has them, or forgets them."""
+    program = program_of(text, WgmmaChoice(64, 96, 1, 1, 2, 1, 1, 8, tile_k=128))
+    cupy = FakeBenchCupy(program, compiled(source_of(program), "sm_90a"), "90")
+    cupy.has_maps(monkeypatch)
+    bench = CupyBench(cupy)
+    with_libraries(text, cupy, bench, program=program, forget_scales=forget_scales)
+    bench.cublas = None  # it is not asked
+    entry = replace(entry_of(text, None), program=program)
+    return run_bench([entry], bench).rows[0]
+
+
+@pytest.mark.parametrize("m", [64, 66])
+def test_scales_by_block_stand_beside_cublaslts_own(
+    m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = scaled_row(f"m={m} n=144 k=272 dtype=e4m3 {SCALED}", monkeypatch)
+    assert row.message == ""
+    assert row.kind == "e4m3->bf16 nt by block"
+    assert [rival.note for rival in row.rivals] == ["heuristic 1 of 3", "heuristic 2 of 3"]
+    assert row.ratio(CUBLASLT) == pytest.approx(0.5)
+
+
+def test_a_library_without_the_scales_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"m=64 n=48 k=256 dtype=e4m3 {SCALED}"
+    row = scaled_row(text, monkeypatch, forget_scales=True)
+    assert row.timing is not None
+    assert [rival.timing for rival in row.rivals] == [None, None]
+    assert row.rivals[0].note.startswith("not timed: its D differs from the product")
 
 
 def test_int8_stands_beside_cublas() -> None:

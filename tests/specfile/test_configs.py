@@ -39,6 +39,14 @@ SHAPES: dict[str, set[tuple[int, int, int, int, str, str]]] = {
         *((m, 4096, 14336, 1, "nt", "") for m in (1, 16, 2048)),
         (1, 128256, 4096, 1, "nt", ""),
     },
+    "deepseek_v3": {
+        *((m, 1536 + 512 + 64, 7168, 1, "nt", "") for m in (64, 4096)),
+        (4096, 128 * (128 + 64), 1536, 1, "nt", ""),
+        (4096, 128 * (128 + 128), 512, 1, "nt", ""),
+        *((m, 7168, 128 * 128, 1, "nt", "") for m in (128, 4096)),
+        (4096, 2 * 2048, 7168, 1, "nt", ""),
+        (4096, 7168, 2048, 1, "nt", ""),
+    },
     "decode": {
         (m, n, k, 1, layout, steps)
         for layout in ("nn", "nt", "tn", "tt")
@@ -86,6 +94,12 @@ SHAPES: dict[str, set[tuple[int, int, int, int, str, str]]] = {
     },
 }
 
+ARCHITECTURES = {"deepseek_v3": ("sm_90a",)}
+"""Those of a file, where they are not sm_80 and sm_90."""
+
+DTYPES = {"deepseek_v3": "e4m3", "decode": "bf16", "llama3_8b": "bf16"}
+"""The operands' type of a file, where it is not fp16."""
+
 
 def shape(entry: SpecEntry) -> tuple[int, int, int, int, str, str]:
     spec = entry.spec
@@ -98,20 +112,17 @@ def test_no_file_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_shape_for_both_architectures(path: Path) -> None:
+def test_every_shape_for_each_architecture(path: Path) -> None:
     found = read(path)
-    assert Counter(map(shape, found)) == Counter(dict.fromkeys(SHAPES[path.stem], 2))
-    assert Counter(e.spec.arch for e in found) == {
-        "sm_80": len(found) // 2,
-        "sm_90": len(found) // 2,
-    }
-    dtype = "bf16" if path.stem in ("decode", "llama3_8b") else "fp16"
-    assert {e.spec.dtype_a.name for e in found} == {dtype}
+    archs = ARCHITECTURES.get(path.stem, ("sm_80", "sm_90"))
+    assert Counter(map(shape, found)) == Counter(dict.fromkeys(SHAPES[path.stem], len(archs)))
+    assert Counter(e.spec.arch for e in found) == dict.fromkeys(archs, len(found) // len(archs))
+    assert {e.spec.dtype_a.name for e in found} == {DTYPES.get(path.stem, "fp16")}
     assert all(e.name for e in found)
 
 
 def test_they_read_together() -> None:
-    assert len(read_all(FILES)) == 136
+    assert len(read_all(FILES)) == 144
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
