@@ -56,6 +56,23 @@ SMALL = _tiles(
 )
 """Overrides: tiles for products that do not fill the GPU."""
 
+SCALED = _tiles(
+    *("128 192 2 1 1 1", "128 192 2 1 2 1", "128 192 2 1 1 2", "128 160 2 1 1 1"),
+    *("128 160 2 1 2 1", "128 160 2 1 1 2", "128 144 2 1 1 1", "128 136 2 1 1 1"),
+    *("128 128 2 1 1 1", "128 128 2 1 2 1", "128 128 2 1 1 2", "128 112 2 1 1 1"),
+    *("128 96 2 1 1 1", "128 96 2 2 1 1", "64 192 2 2 1 1", "64 160 2 2 1 1"),
+    *("64 128 2 2 1 1", "64 128 2 2 2 1", "256 96 2 1 1 1", "256 96 2 1 1 2"),
+    *("64 32 1 1 1 1", "64 64 1 1 1 1", "64 96 1 1 1 1", "64 128 1 1 1 1", "64 192 1 1 1 1"),
+)
+"""Overrides: tiles that lie in one or two blocks of scales, with the selects that two want."""
+
+DEEPSEEK = (
+    "m=4096 n=2112 k=7168", "m=4096 n=24576 k=1536", "m=4096 n=32768 k=512",
+    "m=4096 n=7168 k=16384", "m=4096 n=4096 k=7168", "m=4096 n=7168 k=2048",
+    "m=128 n=7168 k=16384", "m=64 n=2112 k=7168", "m=64 n=24576 k=1536",
+)  # fmt: skip
+"""Products of DeepSeek V3's layers."""
+
 STORING = [
     *(
         f"{tile} stages={stages}"
@@ -164,6 +181,10 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
     ],
     "int8": [(f"{shape} dtype=int8 layout=nt", WIDE) for shape in LARGE],
     "fp8": [(f"{shape} dtype=e4m3 layout=nt", WIDE) for shape in LARGE],
+    "block_scales": [
+        (f"{shape} dtype=e4m3 layout=nt scale_a=1x128 scale_b=128x128", SCALED)
+        for shape in DEEPSEEK
+    ],
     "odd": [
         ("m=4097 n=4097 k=4097 dtype=fp16 layout=nt", ["repack=off", *WIDE]),
         ("m=4097 n=4097 k=4097 dtype=fp16", ["repack=off", *WIDE]),

@@ -383,7 +383,10 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
-            // While they multiply: this slice's factors, and the next one's scales on their way.
+            wgmma_wait<0>();
+            pin(part);
+            if (thread == 0) mbarrier_arrive(empty + previous * 8);
+            // Behind the wait, or the compiler makes the factors first, and wgmma waits for scales.
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -393,13 +396,11 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
                     for (int block = 0; block < SCALES_N; ++block)
                         factor[i][half][block] =
                             __fmul_rn(row_scale[i][half], column_scale[block]);
-            const bool more = slice + 1 < count;  // the last slice's scales are read twice
+            // The next slice's scales come while this one's sums are added and the next multiplied.
+            const bool more = slice + 1 < count;  // the last one's are read twice
             of_rows += more ? ldscale_a : 0;
             of_columns += more;
             load_scales();
-            wgmma_wait<0>();
-            pin(part);
-            if (thread == 0) mbarrier_arrive(empty + previous * 8);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
 #pragma unroll

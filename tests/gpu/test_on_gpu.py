@@ -79,6 +79,24 @@ def test_programs_that_quantise_pass(text: str, arch: str) -> None:
     demand(judged(program_of(f"{text} arch={arch}", None), arch))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=4096 n=2112 k=7168",
+        "m=128 n=7168 k=16384",
+        "m=dynamic:700 n=1000 k=1040 ldd=1008 epilogue=bias,relu",
+        "m=333 n=616 k=528 dtype_b=e5m2 tile_n=96 tile_m=64 consumers=2 tiles_at_once=2",
+        "m=200 n=520 k=2064 tile_n=192 split_k=3 dtype_c=fp32 dtype_d=fp32",
+        "m=70 n=1024 k=4096 cluster_k=4 epilogue=quantize:e4m3:dynamic",
+    ],
+)
+def test_scales_by_block_pass(text: str, arch: str) -> None:
+    if arch != "sm_90":
+        pytest.skip("scales by block are sm_90a's")
+    scaled = "dtype=e4m3 layout=nt scale_a=1x128 scale_b=128x128 arch=sm_90a"
+    demand(judged(program_of(f"{text} {scaled}", None), "sm_90a"))
+
+
 @pytest.mark.parametrize("text", ["m=4097 n=4097 k=4097", "m=8192 n=8192 k=8192 layout=nt"])
 def test_large_kernels_pass_in_seconds(text: str, arch: str) -> None:
     start = time.perf_counter()

@@ -177,7 +177,7 @@ def test_p11_an_odd_number_of_blocks_of_k() -> None:
     consumers=st.sampled_from([1, 2]),
     parts=st.sampled_from([1, 2]),
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_any_size_and_any_tile(
     m: int, n: int, k: int, tile_n: int, consumers: int, parts: int
 ) -> None:
