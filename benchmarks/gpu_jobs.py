@@ -122,11 +122,11 @@ def _is(value: Any, wanted: Any) -> bool:
 
 
 def operands(problem: Any, *, fresh: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Whole numbers for every operand but D and those that are to stay as they were allocated."""
+    """Whole numbers for every operand that is read, but those that stay as they were allocated."""
     inputs = inputs_for(problem, "exact", "integers", 1)
     found = {}
     for matrix in problem.matrices:
-        if matrix.name == "d" or matrix.name in fresh:
+        if matrix.name in problem.outputs or matrix.name in fresh:
             continue
         bits = np.zeros(max(matrix.elements, 1), bits_dtype(matrix.dtype))
         fill(matrix, inputs, bits[: matrix.elements], np)

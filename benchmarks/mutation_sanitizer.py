@@ -36,7 +36,7 @@ from deepgemm_codegen.emulator import parse
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
 from deepgemm_codegen.harness import gpu_arch
 from deepgemm_codegen.harness.cases import inputs_for
-from deepgemm_codegen.harness.numbers import encode
+from deepgemm_codegen.harness.numbers import encode, round_to
 from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.parallel import cores, in_processes
@@ -148,14 +148,21 @@ def wanted_under(tool: str, job: Job) -> bool:
 
 
 def data_of(problem: Any) -> tuple[dict[str, Any], Any]:
-    """Bits of the operands, and of D's elements: whole numbers, which the oracle has exactly."""
+    """Bits of the operands, and what is wanted of D's elements, see `Job`.
+
+    Sums of whole numbers are exact, and so is D but for norms and activations.
+    """
     oracle = Oracle(problem, inputs_for(problem, "exact", "integers", 1), np)
-    dtype = problem.matrix("d").dtype
-    parts = [
-        encode(oracle.expected(region).value.astype(np.float32), dtype, np).reshape(-1)
-        for region in problem.whole
-    ]
-    return operands(problem), np.concatenate(parts)
+    dtype, saturates = problem.matrix("d").dtype, problem.spec.saturates
+    found = [oracle.expected(region) for region in problem.whole]
+    if all(np.array_equal(one.low, one.high, equal_nan=True) for one in found):
+        bits = [encode(one.value.astype(np.float32), dtype, np).reshape(-1) for one in found]
+        return operands(problem), np.concatenate(bits)
+    low, high = (
+        np.concatenate([round_to(end, dtype, np, saturates=saturates).reshape(-1) for end in ends])
+        for ends in zip(*((one.low, one.high) for one in found), strict=True)
+    )
+    return operands(problem), (low, high)
 
 
 def values_of(job: Job, found: dict[str, dict[str, Any]]) -> str:

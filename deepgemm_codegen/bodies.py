@@ -171,6 +171,7 @@ class Wgmma:
         consumers: consumer warpgroups.
         tiles_at_once: tiles in the consumers' hands: 1, cooperative; 2, ping-pong.
         stages: ring slots in shared memory.
+        turns: whether slots are filled again. Not where each slice of a block's only tile has one.
         cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
             blocks along n share A's. At most one of them is more than 1.
         cluster_k: blocks of a cluster along k: each sums a part of it, then finishes a share of the
@@ -193,6 +194,7 @@ class Wgmma:
     consumers: int
     tiles_at_once: int
     stages: int
+    turns: bool
     cluster_m: int
     cluster_n: int
     cluster_k: int
@@ -361,9 +363,10 @@ class Wgmma:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: ring, epilogue, two barriers a slot, those of turns."""
+        """Dynamic shared memory of a block: ring, epilogue, a slot's barriers, those of turns."""
         turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
-        return self.stages * (self.stage_bytes + 16) + self.store_bytes + turns
+        barriers = 16 if self.turns else 8  # it has landed; it has been read
+        return self.stages * (self.stage_bytes + barriers) + self.store_bytes + turns
 
 
 @dataclass(frozen=True, slots=True)

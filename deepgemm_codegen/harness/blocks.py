@@ -160,10 +160,11 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
 
     A persistent block gets two rounds of tiles at least (or of a tile's parts), and as many as turn
     its ring of stages twice and let D's ring of panels begin at each of them, so that what it
-    carries from one to the next is judged.
+    carries from one to the next is judged. Where tiles are judged by whole rows, those of one block
+    lie in few rows.
     """
     grid, body = problem.blocks_of(kernel), kernel.body
-    if not grid or not isinstance(kernel.schedule, Persistent) or problem.by_rows:
+    if not grid or not isinstance(kernel.schedule, Persistent):
         return grid
     slices = max(-(-problem.k // kernel.k.tile) // kernel.k.split, 1)  # of the shortest part
     stages, at_once = (body.stages, body.tiles_at_once) if isinstance(body, Wgmma) else (1, 1)
@@ -171,8 +172,22 @@ def emulated_grid(problem: Problem, kernel: KernelPlan) -> int:
     apart = kernel.m.cluster * kernel.n.cluster
     if kernel.k.split > 1:  # a tile's parts lie all tiles of a product apart
         tiles = problem.grid // problem.spec.batch
-        return _fewer(tiles, apart, -(-wanted * tiles // grid)) or _spread(grid, tiles, wanted)
-    return _spread(grid, apart, wanted)
+        fewer = 0 if problem.by_rows else _fewer(tiles, apart, -(-wanted * tiles // grid))
+        return fewer or _spread(grid, tiles, wanted)
+    return _spread(grid, _rows_apart(problem) if problem.by_rows else apart, wanted)
+
+
+def _rows_apart(problem: Problem) -> int:
+    """Tiles after which a row goes on, or the raster begins anew: a group's, or a product's.
+
+    A block whose tiles lie a multiple of it apart computes those of few rows.
+    """
+    rows, columns = clusters_along(problem)
+    group = min(problem.plan.schedule.raster_group, rows)
+    clusters = group if group == rows else group * columns
+    if problem.spec.batch > 1:
+        clusters = rows * columns
+    return clusters * problem.plan.m.cluster * problem.plan.n.cluster
 
 
 def _spread(grid: int, apart: int, wanted: int) -> int:
@@ -223,7 +238,7 @@ def _neighbours(problem: Problem) -> int:
 def _apart(problem: Problem) -> int:
     """How far tiles lie apart that one block runs."""
     kernel = problem.plan
-    if not isinstance(kernel.schedule, Persistent) or problem.by_rows:
+    if not isinstance(kernel.schedule, Persistent):
         return problem.grid
     apart = emulated_grid(problem, kernel)
     return min(apart, problem.grid // problem.spec.batch) if kernel.k.split > 1 else apart
@@ -231,10 +246,18 @@ def _apart(problem: Problem) -> int:
 
 def _whole_teams(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
     """Some tiles with all that run together with one of them, ascending."""
-    if problem.by_rows:
-        return _whole_rows(problem, tiles)
+    found = _whole_blocks(problem, tiles)
+    while problem.by_rows:  # the blocks of those rows may run tiles of others
+        known, found = found, _whole_blocks(problem, _whole_rows(problem, found))
+        if found == known:
+            break
+    return found
+
+
+def _whole_blocks(problem: Problem, tiles: Iterable[int]) -> tuple[int, ...]:
+    """Some tiles with all that the same blocks or clusters run, ascending."""
     together, apart = _neighbours(problem), _apart(problem)
-    firsts = {team_of(problem, tile) * together for tile in tiles}
+    firsts = {tile % apart // together * together for tile in tiles}
     ranks = (rank for first in firsts for rank in range(first, first + together))
     return tuple(sorted(t for rank in ranks for t in range(rank, problem.grid, apart)))
 

@@ -6,7 +6,7 @@ dimension adds sizes: tails, one, zero, fewer slices than stages, odd and even n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.block_scales import SCALES
@@ -156,7 +156,7 @@ def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
             values.pop(name, None)
         elif name in values:
             values[name] = value
-    return Inputs(inputs.name, values)
+    return replace(inputs, values=values)
 
 
 def _legal(spec: GemmSpec, alpha: float, beta: float) -> tuple[float, float]:
@@ -230,7 +230,7 @@ def _full_size(program: Program, seed: int) -> list[Case]:
     bends = any(step.definition.turns for step in spec.epilogue)
     alpha = 1.7 * max(plain.k, 1) ** -0.5 if bends else 0.7
     scaled = sizes.bind(program, alpha, -1.3, "normal")
-    normal = inputs_for(scaled, "random", "normal", seed + 1)
+    normal = replace(inputs_for(scaled, "random", "normal", seed + 1), shift=1)
     found.append(Case("random", scaled, normal, exact=False, share=0.5, repeat=True))
 
     if not spec.multiplies:
@@ -249,7 +249,7 @@ def _full_size(program: Program, seed: int) -> list[Case]:
     unread = _with(integers, **dict.fromkeys((*read, "c")))
     found.append(Case("hostile", sizes.bind(program, 0.0, 0.0), unread, exact=True, share=0.25))
     if 0 < plain.k * plan.m.tile * plan.n.tile <= NAN_WORK and (nans := _nans(plain, integers)):
-        poisoned = _with(integers, **nans, c=Constant(NAN))
+        poisoned = replace(_with(integers, **nans, c=Constant(NAN)), shift=2)
         found.append(Case("hostile", plain, poisoned, exact=True, share=0.0))
     return found
 
@@ -328,10 +328,11 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
         beta = 0.5 if has_c and number % 2 else 0.0
         problem = one.bind(program, 1.0 if number % 3 else -0.5, beta)
         inputs = inputs_for(problem, "exact", "integers", seed + 2 + number)
+        inputs = replace(inputs, shift=2 + number)
         if beta == 0.0:
             inputs = _with(inputs, c=Constant(NAN))
         found.append(Case("exact", problem, inputs, exact=True, share=0.25))
     problem = wanted[1].bind(program, 0.7, -1.3, "normal")
-    normal = inputs_for(problem, "random", "normal", seed + 1)
+    normal = replace(inputs_for(problem, "random", "normal", seed + 1), shift=1)
     found.append(Case("random", problem, normal, exact=False, share=0.25, repeat=True))
     return found

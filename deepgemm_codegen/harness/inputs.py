@@ -221,10 +221,13 @@ class Inputs:
     Attributes:
         name: as a verdict calls it, such as ``exact``.
         values: generators by parameter name (``a``, ``b``, ``c``, ``bias0``, ...).
+        shift: by how many more alignments the emulator shifts operands that need not start on 16
+            bytes; 0 is as little aligned as the spec allows.
     """
 
     name: str
     values: dict[str, Values]
+    shift: int = 0
 
     def at(self, name: str, batch: Any, row: Any, column: Any, xp: Any) -> Any:
         """fp32 values of an operand before they are rounded to its type."""

@@ -24,8 +24,12 @@ __all__ = ["LaunchMemory"]
 SMALL = 1 << 17
 """Operands up to this many elements are computed whole."""
 
+WIDEST = 16
+"""Bytes that an instruction moves at most, and so the widest alignment that it asks for."""
+
 ADDRESS_STEP = 4096
-"""A buffer's address misses a multiple of this by its promised alignment (the emulator's rule)."""
+"""A buffer's address misses a multiple of this by its promised alignment (the emulator's rule), or
+by a multiple of that below `WIDEST`: kernels may look at the address and take other ways."""
 
 
 class LaunchMemory:
@@ -36,8 +40,8 @@ class LaunchMemory:
         inputs: operand values; a name that is missing passes a null pointer.
         outputs: bits of D, and of what steps store, by name; written in place.
         in_place: whether D is C's buffer.
-        aligned: whether operands start where an allocation would, instead of at the worst address
-            that the spec promises.
+        aligned: whether operands start where an allocation would, instead of at the address that
+            the inputs say, of those that the spec allows.
     """
 
     def __init__(
@@ -121,6 +125,8 @@ class LaunchMemory:
 
     def _place(self, matrix: Matrix, data: Any, *, writable: bool = False) -> GlobalBuffer:
         misalign = 0 if self._aligned else matrix.align % ADDRESS_STEP
+        if 0 < misalign < WIDEST:
+            misalign = (self._inputs.shift + 1) * misalign % WIDEST
         return GlobalBuffer(matrix.name, data, writable, misalign=misalign)
 
     def _operand(self, name: str) -> GlobalBuffer:

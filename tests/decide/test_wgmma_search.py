@@ -174,6 +174,7 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
     assert list(violations(task, choice)) == []
     shape = body.tile_m, body.tile_n, body.consumers, body.tiles_at_once
     assert body.shared_bytes == task.shared_bytes(*shape, body.stages)
+    assert body.turns == task.turns(body.stages)
     assert body.shared_bytes <= ARCH.shared_per_block
     assert body.accumulators <= 192
     assert body.fragments_m in (1, 2)

@@ -341,8 +341,6 @@ gemm_int8_nt_dyn256x192x16384_sm_90a_d8d28ab2(
     }
     wgmma_wait<0>();
     pin(acc);
-    if (slices_to_sum > 0)
-        if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
     // -- this part's sums to shared memory, over the ring, which has been read --
     auto* const slab = reinterpret_cast<int*>(shared);

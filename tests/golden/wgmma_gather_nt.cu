@@ -434,8 +434,6 @@ gemm_bf16_nt_500x520x16392_sm_90a_47c28aa2(
     }
     wgmma_wait<0>();
     pin(acc);
-    if (slices_to_sum > 0)
-        if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
     // -- this part's sums to shared memory, over the ring, which has been read --
     consumers_barrier();  // by the other consumer too

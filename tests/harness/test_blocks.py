@@ -183,6 +183,48 @@ def test_chosen_tiles_are_all_of_some_thread_blocks(
             assert teams.setdefault(block % grid, team_of(problem, tile)) == team_of(problem, tile)
 
 
+@settings(deadline=None, max_examples=30)  # many plans
+@given(
+    st.integers(1, 10),
+    st.sampled_from([1, 2]),
+    st.sampled_from([1, 5, 20]),
+    st.sampled_from([1, 3]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([3, 4, 32]),
+)
+def test_tiles_judged_by_rows_are_all_of_some_thread_blocks_too(
+    count: int, cluster: int, slices: int, parts: int, batch: int, group: int
+) -> None:
+    text = f"m=1024 n=640 k={64 * slices} batch={batch} epilogue=layer_norm"
+    problem = persistent(text, cluster=cluster, split_k=parts, raster_group=group)
+    kernel = problem.plan
+    grid = emulated_grid(problem, kernel)
+    assert grid < problem.blocks_of(kernel), "a block goes from tile to tile"
+    chosen = choose_blocks(problem, count, 0)
+    blocks = blocks_for(problem, kernel, chosen)
+    assert blocks is not None
+    running = {block % grid for block in blocks}
+    assert set(blocks) == {b for b in range(problem.blocks_of(kernel)) if b % grid in running}
+    columns = tiles_along(problem)[1]
+    rows = {tile_of(problem, tile)[:2] for tile in chosen}
+    assert len(rows) * columns == len(chosen), "whole rows"
+    teams: dict[int, int] = {}
+    for tile in chosen[::7]:
+        team = team_of(problem, tile)
+        for block in blocks_for(problem, kernel, (tile,)) or ():
+            assert teams.setdefault(block % grid, team) == team
+
+
+def test_a_block_computes_tiles_of_one_row_or_of_a_row_a_group() -> None:
+    one = persistent("m=1024 n=640 k=640 epilogue=layer_norm", raster_group=16)
+    assert emulated_grid(one, one.plan) == 16 * 5
+    assert choose_blocks(one, 1, 0) == tuple(range(15, 160, 16))
+    some = persistent("m=1024 n=640 k=640 epilogue=layer_norm", raster_group=4)
+    assert emulated_grid(some, some.plan) == 2 * 4 * 10
+    rows = {tile_of(some, tile)[1] for tile in choose_blocks(some, 1, 0)}
+    assert rows == {7, 15}
+
+
 def test_one_tile_is_one_block_and_none_is_no_block() -> None:
     choice = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8)
     plan = plan_of("m=dynamic:64 n=64 k=64 layout=nt arch=sm_90a", choice)

@@ -406,6 +406,8 @@ def test_mutants_are_prepared_with_their_kernel(monkeypatch: pytest.MonkeyPatch)
     kernel = FakeCupy(ptx_of(specimen.program, specimen.source), jobs[0])
     d = SINGLE.launch(kernel, jobs[0])
     np.testing.assert_array_equal(SINGLE.elements(jobs[0].problem, d), jobs[0].wanted)
+    assert SINGLE.mistakes(jobs[0], d) == 0
+    assert SINGLE.mistakes(jobs[0], d ^ 1) == jobs[0].wanted.size
 
     clean = {"reports": Counter(), "values": "right"}
     found = {"memcheck": {job.name: clean for job in jobs}}

@@ -31,6 +31,20 @@ PROGRAMS = {
     "hopper": program(
         "m=200 n=136 k=328 layout=nt arch=sm_90a", WgmmaChoice(128, 128, 2, 1, 2, 1, 1, 8)
     ),
+    # Parts of k that meet in a cluster: of six and five slices in a ring of three slots, of four
+    # in a ring of four, which never turns, and before a norm, where tiles are judged by rows.
+    "parts": program(
+        "m=100 n=72 k=680 layout=nt arch=sm_90a",
+        WgmmaChoice(64, 64, 1, 1, 3, 1, 1, 8, 2, cluster_k=2),
+    ),
+    "parts once": program(
+        "m=100 n=72 k=500 layout=nt arch=sm_90a lda=504 ldb=504",
+        WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8, 2, cluster_k=2),
+    ),
+    "rows": program(
+        "m=130 n=136 k=256 layout=nt arch=sm_90a epilogue=layer_norm",
+        WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8),
+    ),
 }
 
 
@@ -72,6 +86,13 @@ CLASSICS = [
     ("hopper", "swizzle on one side", "", {"exact values"}),
     ("hopper", "box size", "", {"deadlock", "exact values"}),
     ("hopper", "map swizzle", "", {"exact values"}),
+    ("parts", "parity flipped", "the other parity", {"deadlock", "in-flight-read"}),
+    ("parts", "stage wrapped wrong", "", {"deadlock", "in-flight-write"}),
+    ("parts", "arrival dropped", "mbarrier.arrive.shared", {"deadlock"}),
+    ("parts once", "wait dropped", "try_wait", {"timeout", "in-flight-read"}),
+    ("parts once", "wait dropped", "wgmma.wait_group", {"accumulator-in-flight"}),
+    ("parts once", "parity flipped", "", {"deadlock", "in-flight-read"}),
+    ("rows", "stage wrapped wrong", "", {"deadlock", "in-flight-write"}),
 ]
 
 

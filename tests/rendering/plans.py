@@ -657,6 +657,15 @@ GOLDEN: dict[str, Program] = {
         dtype="int8",
         arch="sm_90a",
     ),
+    # Every slice of a part has a slot of its own: nothing is given back, and no parity turns.
+    "wgmma_gather_once_tn": _plan(
+        WgmmaChoice(64, 64, 1, 1, 8, 1, 1, 2, 4, cluster_k=4),
+        m=200,
+        n=192,
+        k=1800,
+        layout="tn",
+        arch="sm_90a",
+    ),
     # A cluster of two along m shares B's tile; n is ragged, and the tile rows are odd.
     "wgmma_cluster_m_nt": _plan(
         WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), m=1408, n=1400, k=512, layout="nt", arch="sm_90a"

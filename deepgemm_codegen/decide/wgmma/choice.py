@@ -62,6 +62,10 @@ class WgmmaChoice:
             words += f", k in {self.split_k} parts"
         return f"{words} of a cluster" if self.cluster_k > 1 else words
 
+    def _slices(self, spec: GemmSpec) -> int:
+        """Slices that a block of a cluster along k sums, at most."""
+        return -(-spec.k.size // (self.tile_k * self.cluster_k))
+
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
         extents = extents_of(
@@ -88,6 +92,7 @@ class WgmmaChoice:
             consumers=self.consumers,
             tiles_at_once=self.tiles_at_once,
             stages=self.stages,
+            turns=self.cluster_k == 1 or k.dynamic or self._slices(spec) > self.stages,
             cluster_m=self.cluster_m,
             cluster_n=self.cluster_n,
             cluster_k=self.cluster_k,

@@ -78,7 +78,12 @@ class Task(NamedTuple):
         elif not self.tma_store or not store:
             store = slab_bytes(tile_n, consumers)
         store += turn_bytes(consumers, tiles_at_once)
-        return ring + stages * 16 + store
+        barriers = 16 if self.turns(stages) else 8
+        return ring + stages * barriers + store
+
+    def turns(self, stages: int) -> bool:
+        """Whether slots of a ring are filled again; see `bodies.Wgmma`."""
+        return self.cluster_k == 1 or self.problem.dynamic_k or self.slices > stages
 
 
 def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE) -> Task:
