@@ -68,7 +68,7 @@ __device__ __forceinline__ void shift_words(u32 (&words)[8], u32 bytes)
         words[w] = __funnelshift_r(words[w], words[w + 1], bytes % 4 * 8);
 }
 
-// Reads the 16 bytes from `source` on, which may start anywhere in [begin, end): aligned vectors,
+// Reads the 16 bytes from `source` on, which may start anywhere from `begin` on: aligned vectors,
 // two where it lies between them, and `skipped` bytes of the first come too. False, and nothing is
 // read, where a vector would leave the matrix: what lies beside it is not ours.
 __device__ __forceinline__ bool request_16(u32 (&words)[8], u32& skipped, const void* source,
@@ -108,7 +108,7 @@ __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
     for (int pass = 0; pass < PASSES; ++pass) {
         const i64 row = row0 + pass * PASS_ROWS;
         const Element* const from = source + (row * ld + column);
-        whole[pass] = row < rows && request_16(words[pass], skipped[pass], from, source, end);
+        whole[pass] = request_16(words[pass], skipped[pass], from, source, end);
     }
 
 #pragma unroll
@@ -139,14 +139,10 @@ gemm_fp16_nn_dyn64xdyn515x8192_sm_90a_ecba7953_repack(
     launch_dependents();  // what waits there takes no room from blocks here: all have begun
     if (alpha == 0.0f) return;  // A and B may be null
 
-    int tile = blockIdx.x;
+    const int tile = blockIdx.x;
     const int b_across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    const int b_tiles = (K + TILE_ROWS - 1) / TILE_ROWS * b_across;
-    if (tile < b_tiles) {
-        copy_tile(b_packed, LDB_PACKED, b, ldb, K, n,
-                  tile / b_across, tile % b_across);
-        return;
-    }
+    copy_tile(b_packed, LDB_PACKED, b, ldb, K, n,
+              tile / b_across, tile % b_across);
 }
 
 }  // namespace repack

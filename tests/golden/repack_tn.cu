@@ -66,7 +66,7 @@ __device__ __forceinline__ void shift_words(u32 (&words)[8], u32 bytes)
         words[w] = __funnelshift_r(words[w], words[w + 1], bytes % 4 * 8);
 }
 
-// Reads the 16 bytes from `source` on, which may start anywhere in [begin, end): aligned vectors,
+// Reads the 16 bytes from `source` on, which may start anywhere from `begin` on: aligned vectors,
 // two where it lies between them, and `skipped` bytes of the first come too. False, and nothing is
 // read, where a vector would leave the matrix: what lies beside it is not ours.
 __device__ __forceinline__ bool request_16(u32 (&words)[8], u32& skipped, const void* source,
@@ -100,7 +100,7 @@ __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
     for (int pass = 0; pass < PASSES; ++pass) {
         const i64 row = row0 + pass * PASS_ROWS;
         const Element* const from = source + (row * ld + column);
-        whole[pass] = row < rows && request_16(words[pass], skipped[pass], from, source, end);
+        whole[pass] = request_16(words[pass], skipped[pass], from, source, end);
     }
 
 #pragma unroll
@@ -140,12 +140,8 @@ gemm_fp16_tn_99x77x1001_sm_80_651d684d_repack(
     }
     tile -= a_tiles;
     const int b_across = (N + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    const int b_tiles = (i64{3} * K + TILE_ROWS - 1) / TILE_ROWS * b_across;
-    if (tile < b_tiles) {
-        copy_tile(b_packed, LDB_PACKED, b, LDB, i64{3} * K, N,
-                  tile / b_across, tile % b_across);
-        return;
-    }
+    copy_tile(b_packed, LDB_PACKED, b, LDB, i64{3} * K, N,
+              tile / b_across, tile % b_across);
 }
 
 }  // namespace repack

@@ -69,7 +69,7 @@ __device__ __forceinline__ void shift_words(u32 (&words)[8], u32 bytes)
         words[w] = __funnelshift_r(words[w], words[w + 1], bytes % 4 * 8);
 }
 
-// Reads the 16 bytes from `source` on, which may start anywhere in [begin, end): aligned vectors,
+// Reads the 16 bytes from `source` on, which may start anywhere from `begin` on: aligned vectors,
 // two where it lies between them, and `skipped` bytes of the first come too. False, and nothing is
 // read, where a vector would leave the matrix: what lies beside it is not ours.
 __device__ __forceinline__ bool request_16(u32 (&words)[8], u32& skipped, const void* source,
@@ -150,14 +150,9 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_repack(
         return;
     }
     tile -= a_tiles;
-    const int b_along = (K + TURN - 1) / TURN;
     const int b_across = (N + TURN - 1) / TURN;
-    const int b_tiles = b_along * b_across;
-    if (tile < b_tiles) {
-        turn_tile(b_packed, LDB_PACKED, b, LDB, K, N,
-                  tile / b_across, tile % b_across);
-        return;
-    }
+    turn_tile(b_packed, LDB_PACKED, b, LDB, K, N,
+              tile / b_across, tile % b_across);
 }
 
 }  // namespace repack
