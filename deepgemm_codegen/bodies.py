@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.block_scales import blocks_of, shared_columns
-from deepgemm_codegen.layout import store_panels
+        barriers = 16 if self.turns else 8  # it has landed; it has been read
+        epilogue = self.store_bytes + self.column_bytes
+        return self.stages * (self.stage_bytes + barriers) + epilogue + turns
 from deepgemm_codegen.tiles import WARP, Operand
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ class Wgmma:
         promoted: whether a slice's sums start at zero and are added in fp32.
         scaled: whether they are scaled on the way, see `deepgemm_codegen.block_scales`.
         halves: columns of the tile that make one of D.
+        vectors: that the epilogue's steps read by columns, see `epilogue.column_vectors`.
         a, b: the operands by role.
     """
 
@@ -204,6 +206,7 @@ class Wgmma:
     promoted: bool
     scaled: bool
     halves: int
+    vectors: int
     a: TmaOperand
     b: TmaOperand
 
@@ -362,11 +365,26 @@ class Wgmma:
         return self.consumers * 4 * 16 * self.slab_n * 4
 
     @property
+    def staged(self) -> int:
+        """Of the vectors those, from the first on, of which consumers keep a tile's columns."""
+        return staged_columns(self.vectors, self.tile_n) if self.store == "tma" else 0
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of the columns that the consumers keep."""
+        return self.consumers * self.staged * self.tile_n * 4
+
+    @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: ring, epilogue, a slot's barriers, those of turns."""
         turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
+<<<<<<< HEAD
         barriers = 16 if self.turns else 8  # it has landed; it has been read
         return self.stages * (self.stage_bytes + barriers) + self.store_bytes + turns
+=======
+        epilogue = self.store_bytes + self.column_bytes
+        return self.stages * (self.stage_bytes + 16) + epilogue + turns
+>>>>>>> 74512c2 (wgmma: what steps read by columns waits in shared memory; an alpha of one costs nothing)
 
 
 @dataclass(frozen=True, slots=True)

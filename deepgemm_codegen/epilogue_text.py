@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.bodies import Wgmma
+from deepgemm_codegen.epilogue import column_vectors
+
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import Access, EpilogueStep, StepOperand
@@ -15,11 +18,13 @@ __all__ = [
     "MatrixText",
     "StepText",
     "Steps",
+    "VectorText",
     "float8_text",
     "matrices_of",
     "matrix_text",
     "output_primitives",
     "reads",
+    "staged_vectors",
     "steps_of",
     "types_of_matrices",
 ]
@@ -51,6 +56,15 @@ class MatrixText:
     dtype: str
     leading: str
     vector: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorText:
+    """A vector that steps read by columns: the argument, its type, where its values are kept."""
+
+    name: str
+    dtype: str
+    kept: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,7 @@ def step_text(
 ) -> StepText:
     """One step of a plan; on the second of two values where columns are paired."""
     operands, read = {}, []
+    staged = () if second else staged_vectors(plan)
     column = f"[column + {plan.n.symbol} + v]" if second else "[column + v]"
     elements: dict[Access, str] = {"scalar": "", "row": "[row]", "column": column}
     for operand in step.operands:
@@ -102,6 +117,9 @@ def step_text(
             continue
         if step.definition.normalizes:
             operands[operand.name] = f"{name}_part[v]"  # a row kernel reads it by vectors
+            continue
+        if any(vector.name == name for vector in staged):
+            operands[operand.name] = f"{name}_near[v]"
             continue
         element = name + elements[operand.access]
         narrow = operand.dtype.name != "fp32" and not operand.dtype.integer
@@ -119,6 +137,20 @@ def step_text(
             operands[kind.name] = str(int(step.values[kind.name])) if whole else settings[kind.name]
     ordered = {o.name: operands[o.name] for o in step.definition.operands if o.name in operands}
     return StepText(step.kind, ordered, settings, tuple(read))
+
+
+def staged_vectors(plan: KernelPlan) -> tuple[VectorText, ...]:
+    """The vectors of whose values the consumers of wgmma keep a tile's."""
+    if not isinstance(plan.body, Wgmma):
+        return ()
+    kept = column_vectors(plan.epilogue)[: plan.body.staged]
+    dtypes = {
+        operand.argument(index): operand.dtype.name
+        for index, step in enumerate(plan.epilogue)
+        for operand in step.operands
+    }
+    offsets = ("", "TILE_N + ", *(f"{i} * TILE_N + " for i in range(2, len(kept))))
+    return tuple(VectorText(n, dtypes[n], offset) for n, offset in zip(kept, offsets, strict=False))
 
 
 def matrix_text(plan: KernelPlan, name: str, operand: StepOperand) -> MatrixText:
@@ -148,8 +180,12 @@ def reads(plan: KernelPlan, where: Literal["row", "column"]) -> bool:
     """Whether C or a step's operand is read at a row of D, or at a column."""
     if plan.output.c_dtype is not None:
         return True
-    operands = (operand for step in plan.epilogue for operand in step.operands)
-    return any(operand.full or operand.access == where for operand in operands)
+    kept = {vector.name for vector in staged_vectors(plan)}
+    return any(
+        operand.full or (operand.access == where and operand.argument(index) not in kept)
+        for index, step in enumerate(plan.epilogue)
+        for operand in step.operands
+    )
 
 
 def types_of_matrices(plan: KernelPlan, *, written: bool) -> tuple[str, ...]:
@@ -184,6 +220,8 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     if leaving in ("slab", "cluster_sums"):
         arriving.insert(0, "slab_index")
     if leaving == "tma":
+        if staged_vectors(plan):
+            names.append("load_kept")
         if output.dtype.bits == 8:
             return [*names, "fence_proxy_async", "tma_store", "store_pair"]
         return [*names, f"pack_{output.dtype}x2", "fence_proxy_async", "tma_store", "stmatrix"]

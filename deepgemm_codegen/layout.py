@@ -17,11 +17,13 @@ __all__ = [
     "AREA_ALIGNMENT",
     "BANKS",
     "CHUNK_BYTES",
+    "COLUMN_BUFFER",
     "STORE_BUFFER",
     "SWIZZLES",
     "excess_wavefronts",
     "lane_slab_mask",
     "slab_mask",
+    "staged_columns",
     "store_panels",
     "swizzle",
     "swizzle_bytes_for",
@@ -93,6 +95,21 @@ def store_panels(rows: int, columns: int, element_bytes: int) -> tuple[int, int]
             panels = columns * element_bytes // width
             return width // element_bytes, min(panels, STORE_BUFFER // (rows * width))
     return 0, 0
+
+
+COLUMN_BUFFER = 1024
+"""Bytes in which a consumer of wgmma keeps what steps read of a tile's columns: one vector of 256
+floats, which leaves a ring of four slots at 128x256 beside D's panels."""
+
+
+def staged_columns(vectors: int, columns: int) -> int:
+    """How many vectors of a float a column of the tile fit what a consumer keeps of them.
+
+    Args:
+        vectors: that the steps read.
+        columns: of the tile.
+    """
+    return min(vectors, COLUMN_BUFFER // (columns * 4))
 
 
 def slab_mask(warp_n: int, row: int, *, interleaved: bool = False, paired: bool = False) -> int:

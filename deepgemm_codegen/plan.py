@@ -233,6 +233,12 @@ class KernelPlan:
         return self.output.halves > 1
 
     @property
+    def scaled_early(self) -> bool:
+        """Whether alpha is on the sums before the epilogue, which then has nothing to do for 1."""
+        at_once = isinstance(self.body, Wgmma) and self.body.store == "tma"
+        return at_once and bool(self.epilogue) and self.sum_type == "float"
+
+    @property
     def zeroed(self) -> bool:
         """Whether the kernel takes from its sums what zero points of A and B are to blame for."""
         return self.spec.zero_points and self.multiplies

@@ -14,8 +14,10 @@ from deepgemm_codegen.bodies import Wgmma
 from deepgemm_codegen.epilogue_text import (
     Float8Text,
     StepText,
+    VectorText,
     float8_text,
     reads,
+    staged_vectors,
     steps_of,
     types_of_matrices,
 )
@@ -87,6 +89,7 @@ class Text:
     pair: StepText | None
     pair_steps: tuple[tuple[StepText, StepText], ...]
     step_kinds: tuple[StepText, ...]
+    vectors: tuple[VectorText, ...]
     matrix_types: tuple[str, ...]
     stored_types: tuple[str, ...]
     float8: Float8Text | None
@@ -311,6 +314,7 @@ def text_of(plan: KernelPlan) -> Text:
         mma=mma_primitive(plan),
         sums=_sums(plan),
         step_kinds=steps.kinds,
+        vectors=staged_vectors(plan),
         matrix_types=types_of_matrices(plan, written=False),
         stored_types=types_of_matrices(plan, written=True),
         float8=float8_text(plan.output.dtype),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deepgemm_codegen.batching import DENSE
 from deepgemm_codegen.decide.machine import machine_of
-from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.problem import canonical_steps, problem_of
 from deepgemm_codegen.decide.rows.choice import rows_kernel
 from deepgemm_codegen.decide.rows.search import best_rows
 from deepgemm_codegen.decide.rows.task import row_task
@@ -118,10 +118,6 @@ def program_of(
         decisions: every question with its answer.
         abreast: tiles that a block computes side by side.
     """
-    transposed = spec.layout_d == "t"
-    epilogue = spec.epilogue
-    if transposed:
-        epilogue = tuple(step.transposed() for step in epilogue)
     m, n, k = extents
     output = Output(
         dtype=spec.dtype_d,
@@ -138,13 +134,13 @@ def program_of(
         name=name,
         spec=spec,
         target=target,
-        transposed=transposed,
+        transposed=spec.layout_d == "t",
         m=m,
         n=n,
         k=k,
         batch=spec.batch,
         output=output,
-        epilogue=epilogue,
+        epilogue=canonical_steps(spec),
         body=body,
         schedule=schedule,
         decisions=decisions,

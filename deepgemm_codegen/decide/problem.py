@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.operands import matrices_like_d, output_vector, travel_of
 from deepgemm_codegen.dtypes import FP32
+from deepgemm_codegen.epilogue import column_vectors
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.operands import Travel
+    from deepgemm_codegen.epilogue import EpilogueStep
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["Problem", "problem_of", "promotes"]
+__all__ = ["Problem", "canonical_steps", "problem_of", "promotes"]
 
 
 class Problem(NamedTuple):
@@ -41,6 +43,7 @@ class Problem(NamedTuple):
         halves: how many of the n columns, which are B's, make one of D.
         step_clocks: of a multiprocessor that the epilogue's steps take for one element of D.
         staged: whether any operand passes through registers on its way to shared memory.
+        vectors: that the epilogue's steps read by columns of the tile.
         rows_follow: whether a second kernel makes D of the sums because a step needs whole rows.
     """
 
@@ -67,6 +70,7 @@ class Problem(NamedTuple):
     halves: int
     step_clocks: float
     staged: bool
+    vectors: int
     rows_follow: bool
 
     @property
@@ -87,6 +91,13 @@ class Problem(NamedTuple):
 def promotes(spec: GemmSpec, arch: Arch) -> bool:
     """Whether sums leave the tensor core on the way: where it keeps less of them than fp32 does."""
     return spec.accumulate == "promoted" and arch.fp8_sum_bits < FP32.mantissa_bits
+
+
+def canonical_steps(spec: GemmSpec) -> tuple[EpilogueStep, ...]:
+    """The epilogue with row and column in the plan's roles."""
+    if spec.layout_d == "t":
+        return tuple(step.transposed() for step in spec.epilogue)
+    return spec.epilogue
 
 
 def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
@@ -121,5 +132,6 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         halves=spec.halves,
         step_clocks=sum(step.definition.clocks for step in spec.epilogue),
         staged=a.mechanism == "registers" or b.mechanism == "registers",
+        vectors=len(column_vectors(canonical_steps(spec))),
         rows_follow=spec.norm is not None,
     )

@@ -9,7 +9,7 @@ follow. Adding a step is one row in `table`, one function in `meaning` and one f
 from __future__ import annotations
 
 from deepgemm_codegen.epilogue.parsing import parse_epilogue, read_option, step_kind
-from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand
+from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand, column_vectors
 from deepgemm_codegen.epilogue.table import (
     AXIS_WORDS,
     FLOATS,
@@ -30,6 +30,7 @@ __all__ = [
     "Option",
     "StepKind",
     "StepOperand",
+    "column_vectors",
     "parse_epilogue",
     "read_option",
     "step_kind",

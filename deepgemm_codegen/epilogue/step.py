@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.dtypes import DType
 
-__all__ = ["EpilogueStep", "StepOperand", "setting_value"]
+__all__ = ["EpilogueStep", "StepOperand", "column_vectors", "setting_value"]
 
 _SWAPPED: dict[Access, Access] = {"row": "column", "column": "row"}
 
@@ -119,6 +119,21 @@ class EpilogueStep:
     def transposed(self) -> EpilogueStep:
         """The same step on a transposed D: what a row had, a column has."""
         return self.changed(lambda o: replace(o, access=_SWAPPED.get(o.access, o.access)))
+
+
+def column_vectors(epilogue: tuple[EpilogueStep, ...]) -> list[str]:
+    """Arguments of the floats that steps read one a column, in their order.
+
+    None where columns are paired: what is read then depends on which half of B a column is of.
+    """
+    if any(step.definition.pairs for step in epilogue):
+        return []
+    return [
+        operand.argument(index)
+        for index, step in enumerate(epilogue)
+        for operand in step.operands
+        if operand.access == "column" and not (operand.written or operand.dtype.integer)
+    ]
 
 
 def setting_value(kind: StepKind, name: str, text: str) -> float | bool | str:

@@ -129,6 +129,35 @@ def test_the_ring_fills_shared_memory_beside_the_tile_of_d() -> None:
     assert body.shared_bytes + body.stage_bytes > 232448 >= body.shared_bytes
 
 
+@pytest.mark.parametrize(
+    ("tile_n", "more", "staged"),
+    [
+        (256, "bias", 1),
+        (256, "bias,scale:column", 1),
+        (128, "bias,scale:column,quantize:int8:scale=per_channel", 2),
+        (96, "bias,scale:column,quantize:int8:scale=per_channel", 2),
+        (64, "bias,scale:column,quantize:int8:scale=per_channel", 3),
+        (128, "bias:row,quantize:uint8:scale=per_channel:zero_point=per_channel", 1),
+        (128, "bias,swiglu", 0),
+        (128, "bias ldd=4100", 0),  # D leaves by slabs
+        (128, "bias:row layout_d=t", 1),
+        (128, "bias layout_d=t", 0),
+    ],
+)
+def test_a_consumer_keeps_a_kilobyte_of_what_steps_read_by_columns(
+    tile_n: int, more: str, staged: int
+) -> None:
+    text = f"m=4096 n=4096 k=1024 layout=nt tile_n={tile_n} epilogue={more}"
+    body = wgmma_body(plan_of(text))
+    assert (body.staged, body.column_bytes) == (staged, staged * tile_n * 4 * body.consumers)
+
+
+def test_columns_beside_the_widest_tile_leave_its_four_slots() -> None:
+    text = "m=4096 n=4096 k=4096 layout=nt tile_m=128 tile_n=256 tiles_at_once=1 epilogue=bias,relu"
+    body = wgmma_body(plan_of(text))
+    assert (body.consumers, body.stages, body.staged) == (2, 4, 1)
+
+
 def test_operands_with_m_or_n_contiguous_travel_in_whole_panels() -> None:
     for n in (320, 640, 2112):
         body = wgmma_body(plan_of(f"m=4096 n={n} k=1024 layout=tn"))

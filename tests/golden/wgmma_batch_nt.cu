@@ -422,6 +422,15 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
         pass();
 
+        if (alpha != 1.0f)  // one is left out: what the epilogue does costs time and power
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < TILE_N / 8; ++j)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        acc[i][j][e] = __fmul_rn(alpha, acc[i][j][e]);
+
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --
         const u32 panels = ring + STORE_OFFSET + consumer * (STORE_SLOTS * STORE_PANEL);
 #pragma unroll
@@ -443,9 +452,6 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
                         const int row = min(m0 + i * 64 + warp * 16 + quarter % 2 * 8 + lane / 4,
                                             M - 1);
                         const int column = n0 + first + (j + quarter / 2) * 8 + lane % 4 * 2;
-#pragma unroll
-                        for (int v = 0; v < D_VECTOR; ++v)
-                            value[v] = __fmul_rn(alpha, value[v]);
                         float residual0_row[D_VECTOR];
                         load_fp16(residual0_row, residual0 + (row * LDRESIDUAL0 + column));
 #pragma unroll

@@ -55,6 +55,8 @@ enum : int {
     STORE_N = 64,  // columns of D that leave together
     STORE_PANEL = CONSUMER_M * STORE_N * 2,
     STORE_SLOTS = 2,
+    COLUMN_VECTORS = 1,  // that the steps read
+    COLUMN_PARTS = (TILE_N + 127) / 128,  // columns of each that a thread fetches
 };
 
 // ---- shared memory: a ring of STAGES slots (A's tile, B's tile), the epilogue, the barriers ---
@@ -69,11 +71,12 @@ enum : int {
     B_LEADING = 16,
     STORE_OFFSET = STAGES * STAGE_BYTES,
     STORE_BYTES = CONSUMERS * STORE_SLOTS * STORE_PANEL,
-    FULL_OFFSET = STORE_OFFSET + STORE_BYTES,
+    COLUMNS_OFFSET = STORE_OFFSET + STORE_BYTES,
+    FULL_OFFSET = COLUMNS_OFFSET + CONSUMERS * COLUMN_VECTORS * TILE_N * 4,
     EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
     SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
 };
-static_assert(SHARED_BYTES == 180272, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 182320, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -262,6 +265,16 @@ __device__ __forceinline__ float at_least(float x, float floor)
     return result;
 }
 
+// Reads what a lane needs of 16 columns, two of each 8, in one access.
+__device__ __forceinline__ void load_kept(float* value, const float* source)
+{
+    const float4 four = *reinterpret_cast<const float4*>(source);
+    value[0] = four.x;
+    value[1] = four.y;
+    value[2] = four.z;
+    value[3] = four.w;
+}
+
 // Two neighbouring elements of D, rounded to nearest even.
 __device__ __forceinline__ u32 pack_fp16x2(float low, float high)
 {
@@ -418,6 +431,14 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
         m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
+        // -- what the steps read of the tile's columns: asked for now, used after the last slice --
+        fp16 bias0_asked[COLUMN_PARTS];
+#pragma unroll
+        for (int part = 0; part < COLUMN_PARTS; ++part) {
+            const int column = min(n0 + part * 128 + thread, N - 1);
+            bias0_asked[part] = bias0[column];
+        }
+
         // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
         int previous = 0;
         for (int slice = 0; slice < slices_to_sum; ++slice) {
@@ -447,11 +468,37 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
         if (slices_to_sum > 0)
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
+        if (alpha != 1.0f)  // one is left out: what the epilogue does costs time and power
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < TILE_N / 8; ++j)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        acc[i][j][e] = __fmul_rn(alpha, acc[i][j][e]);
+
+        // -- the columns to shared memory, a lane's four of every 16 together --
+        float* const kept = reinterpret_cast<float*>(shared + COLUMNS_OFFSET)
+            + consumer * COLUMN_VECTORS * TILE_N;
+#pragma unroll
+        for (int part = 0; part < COLUMN_PARTS; ++part) {
+            const int column = part * 128 + thread;
+            const int place
+                = column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
+            kept[place] = fp16_to_float(bias0_asked[part]);
+        }
+        named_barrier(1 + consumer);
+
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --
         const u32 panels = ring + STORE_OFFSET + consumer * (STORE_SLOTS * STORE_PANEL);
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
+            float bias0_panel[STORE_N / 4];
+#pragma unroll
+            for (int j = 0; j < STORE_N / 16; ++j)
+                load_kept(bias0_panel + j * 4,
+                          kept + first + j * 16 + lane % 4 * 4);
             if (thread == 0)
                 tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
@@ -464,6 +511,7 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
                     for (int quarter = 0; quarter < 4; ++quarter) {
                         const float* sums = acc[i][first / 8 + j + quarter / 2] + quarter % 2 * 2;
                         float value[D_VECTOR] = { sums[0], sums[1] };
+                        const float* bias0_near = bias0_panel + (j + quarter / 2) * 2;
                         // TMA cuts off what lies outside; what is read has to lie inside.
                         const int row = min(m0 + i * 64 + warp * 16 + quarter % 2 * 8 + lane / 4,
                                             M - 1);
@@ -471,10 +519,7 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
                                                N - D_VECTOR);
 #pragma unroll
                         for (int v = 0; v < D_VECTOR; ++v)
-                            value[v] = __fmul_rn(alpha, value[v]);
-#pragma unroll
-                        for (int v = 0; v < D_VECTOR; ++v)
-                            value[v] = add_bias(value[v], fp16_to_float(bias0[column + v]));
+                            value[v] = add_bias(value[v], bias0_near[v]);
 #pragma unroll
                         for (int v = 0; v < D_VECTOR; ++v)
                             value[v] = gelu(value[v]);

@@ -439,6 +439,15 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_dbabc3eb(
         if (slices_to_sum > 0)
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
+        if (alpha != 1.0f)  // one is left out: what the epilogue does costs time and power
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < TILE_N / 8; ++j)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        acc[i][j][e] = __fmul_rn(alpha, acc[i][j][e]);
+
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --
         const u32 panels = ring + STORE_OFFSET + consumer * (STORE_SLOTS * STORE_PANEL);
 #pragma unroll
@@ -461,11 +470,6 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_dbabc3eb(
                         float right[D_VECTOR] = { others[0], others[1] };
                         float value[D_VECTOR];
                         const int column = n0 + first + (j + quarter / 2) * 8 + lane % 4 * 2;
-#pragma unroll
-                        for (int v = 0; v < D_VECTOR; ++v) {
-                            left[v] = __fmul_rn(alpha, left[v]);
-                            right[v] = __fmul_rn(alpha, right[v]);
-                        }
 #pragma unroll
                         for (int v = 0; v < D_VECTOR; ++v) {
                             left[v] = add_bias(left[v], fp16_to_float(bias0[column + v]));

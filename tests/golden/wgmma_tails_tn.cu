@@ -56,6 +56,8 @@ enum : int {
     STORE_N = 64,  // columns of D that leave together
     STORE_PANEL = CONSUMER_M * STORE_N * 2,
     STORE_SLOTS = 2,
+    COLUMN_VECTORS = 1,  // that the steps read
+    COLUMN_PARTS = (TILE_N + 127) / 128,  // columns of each that a thread fetches
 };
 
 // ---- shared memory: a ring of STAGES slots (A's tile, B's tile), the epilogue, the barriers ---
@@ -70,11 +72,12 @@ enum : int {
     B_LEADING = 8192,
     STORE_OFFSET = STAGES * STAGE_BYTES,
     STORE_BYTES = CONSUMERS * STORE_SLOTS * STORE_PANEL,
-    FULL_OFFSET = STORE_OFFSET + STORE_BYTES,
+    COLUMNS_OFFSET = STORE_OFFSET + STORE_BYTES,
+    FULL_OFFSET = COLUMNS_OFFSET + CONSUMERS * COLUMN_VECTORS * TILE_N * 4,
     EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
     SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
 };
-static_assert(SHARED_BYTES == 196672, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 198208, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -234,6 +237,16 @@ __device__ __forceinline__ void load_c(float (&value)[D_VECTOR], const fp32* sou
         value[v] = vector.element[v];
 }
 
+// Reads what a lane needs of 16 columns, two of each 8, in one access.
+__device__ __forceinline__ void load_kept(float* value, const float* source)
+{
+    const float4 four = *reinterpret_cast<const float4*>(source);
+    value[0] = four.x;
+    value[1] = four.y;
+    value[2] = four.z;
+    value[3] = four.w;
+}
+
 // Two neighbouring elements of D, rounded to nearest even.
 __device__ __forceinline__ u32 pack_bf16x2(float low, float high)
 {
@@ -382,6 +395,14 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
         m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
+        // -- what the steps read of the tile's columns: asked for now, used after the last slice --
+        bf16 bias0_asked[COLUMN_PARTS];
+#pragma unroll
+        for (int part = 0; part < COLUMN_PARTS; ++part) {
+            const int column = min(n0 + part * 128 + thread, N - 1);
+            bias0_asked[part] = bias0[column];
+        }
+
         // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
         int previous = 0;
         for (int slice = 0; slice < slices_to_sum; ++slice) {
@@ -411,11 +432,38 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
         if (slices_to_sum > 0)
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 
+        if (alpha != 1.0f)  // one is left out: what the epilogue does costs time and power
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < TILE_N / 8; ++j)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        acc[i][j][e] = __fmul_rn(alpha, acc[i][j][e]);
+
+        // -- the columns to shared memory, a lane's four of every 16 together --
+        float* const kept = reinterpret_cast<float*>(shared + COLUMNS_OFFSET)
+            + consumer * COLUMN_VECTORS * TILE_N;
+#pragma unroll
+        for (int part = 0; part < COLUMN_PARTS; ++part) {
+            const int column = part * 128 + thread;
+            const int place
+                = column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
+            if (column >= TILE_N) continue;
+            kept[place] = bf16_to_float(bias0_asked[part]);
+        }
+        named_barrier(1 + consumer);
+
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --
         const u32 panels = ring + STORE_OFFSET + consumer * (STORE_SLOTS * STORE_PANEL);
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
+            float bias0_panel[STORE_N / 4];
+#pragma unroll
+            for (int j = 0; j < STORE_N / 16; ++j)
+                load_kept(bias0_panel + j * 4,
+                          kept + first + j * 16 + lane % 4 * 4);
             if (thread == 0)
                 tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
@@ -428,12 +476,10 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
                     for (int quarter = 0; quarter < 4; ++quarter) {
                         const float* sums = acc[i][first / 8 + j + quarter / 2] + quarter % 2 * 2;
                         float value[D_VECTOR] = { sums[0], sums[1] };
+                        const float* bias0_near = bias0_panel + (j + quarter / 2) * 2;
                         const int row = m0 + i * 64 + warp * 16 + quarter % 2 * 8 + lane / 4;
                         const int column = n0 + first + (j + quarter / 2) * 8 + lane % 4 * 2;
                         if (row < M && column < N) {
-#pragma unroll
-                            for (int v = 0; v < D_VECTOR; ++v)
-                                value[v] = __fmul_rn(alpha, value[v]);
                             if (beta != 0.0f) {
                                 float old[D_VECTOR];
                                 load_c(old, c + (row * LDC + column));
@@ -443,7 +489,7 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
                             }
 #pragma unroll
                             for (int v = 0; v < D_VECTOR; ++v)
-                                value[v] = add_bias(value[v], bf16_to_float(bias0[column + v]));
+                                value[v] = add_bias(value[v], bias0_near[v]);
 #pragma unroll
                             for (int v = 0; v < D_VECTOR; ++v)
                                 value[v] = relu(value[v]);

@@ -73,6 +73,12 @@ ABREAST = (
 )
 """Four tiles a block, of which the last block has one."""
 
+COLUMNS = (
+    "m=256 n=248 k=200 layout=nt epilogue=bias,scale:column arch=sm_90a",
+    WgmmaChoice(128, 128, 2, 2, 2, 1, 1, 8),
+)
+"""Vectors by columns in shared memory, over tiles that one block computes in turn."""
+
 KINDS: dict[str, tuple[str, Choice | None]] = {
     "tails": TAILS,
     "odd": ODD,
@@ -86,6 +92,7 @@ KINDS: dict[str, tuple[str, Choice | None]] = {
     "gated": GATED,
     "mapped batch": MAPPED_BATCH,
     "abreast": ABREAST,
+    "columns": COLUMNS,
 }
 
 
@@ -313,6 +320,26 @@ MUTANTS = {
         "gated", r"bias2\[column \+ v\]", "bias2[(column + v) / 2]"
     ),
     "the pair's alpha once": Mutant("gated", r"right\[v\] = __fmul_rn\(alpha, right\[v\]\);", ""),
+    # -- what steps read by columns --
+    "columns read before all are there": Mutant(
+        "columns",
+        r"(scale1_asked\[part\];\s+\})\s+named_barrier\(1 \+ consumer\);",
+        r"\1",
+        seen="race",
+    ),
+    "a consumer's columns over the other's": Mutant(
+        "columns", r"\+ consumer \* COLUMN_VECTORS \* TILE_N", "", seen="race"
+    ),
+    "columns of a fragment's halves swapped": Mutant(
+        "columns", r"column / 8 % 2 \* 2", "(1 - column / 8 % 2) * 2"
+    ),
+    "columns of the tile before": Mutant("columns", r"n0 \+ part \* 128", "part * 128"),
+    "columns read beyond n": Mutant(
+        "columns", r"min\((n0 \+ part \* 128 \+ thread), N - 1\)", r"\1", seen="out-of-bounds-read"
+    ),
+    "alpha ignored by all sums but one": Mutant(
+        "columns", r"if \(alpha != 1\.0f\)", "if (alpha == 1.0f)", seen="alpha"
+    ),
     # -- the architecture's own paths --
     "half of k8 dropped": Mutant("turing", r"mma_m16n8k8\([^;]*;", "", which=-1),
 }

@@ -576,7 +576,7 @@ GOLDEN: dict[str, Program] = {
         n=4096,
         k=1024,
         layout="nt",
-        epilogue="bias,gelu,quantize:int8:per_token",
+        epilogue="bias,residual,gelu,quantize:int8:per_token",
         arch="sm_90a",
     ),
     "wgmma_e4m3_tn": _plan(
@@ -585,7 +585,7 @@ GOLDEN: dict[str, Program] = {
         n=400,
         k=512,
         layout="tn",
-        epilogue="bias:row,quantize:e4m3:per_channel",
+        epilogue="residual,bias:row,quantize:e4m3:per_channel",
         arch="sm_90a",
     ),
     # Pairs of B's columns by TMA: halves of rows, panels of columns, either in a cluster.

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.operands import output_vector
-from deepgemm_codegen.decide.problem import promotes
+from deepgemm_codegen.decide.problem import canonical_steps, promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
 from deepgemm_codegen.decide.wgmma.tile import slab_columns
+from deepgemm_codegen.epilogue import column_vectors
 from deepgemm_codegen.plan import Decision, Grid, Persistent, Program, Wgmma
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class WgmmaChoice:
             promoted=promotes(spec, arch),
             scaled=spec.block_scaled,
             halves=spec.halves,
+            vectors=len(column_vectors(canonical_steps(spec))),
             a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
             b=place_tma_operand(spec, "b", right, columns_of_b(spec, n), k, self.cluster_m),
         )

@@ -57,7 +57,7 @@ class Task(NamedTuple):
     @property
     def result(self) -> Result:
         """What becomes of a tile's sums."""
-        return Result(self.problem.d_bytes, self.problem.halves)
+        return Result(self.problem.d_bytes, self.problem.halves, self.problem.vectors)
 
     @property
     def partial(self) -> bool:
@@ -69,7 +69,7 @@ class Task(NamedTuple):
     ) -> int:
         """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
         rows = tile_m * tiles_at_once // consumers
-        store = self.result.panel_bytes(rows, tile_n, consumers)
+        store = self.result.store_bytes(rows, tile_n, consumers)
         ring = stages * (tile_m + tile_n) * PANEL_BYTES
         if self.cluster_k > 1:
             store = max(tile_m * tile_n * SUM_BYTES - ring, 0)

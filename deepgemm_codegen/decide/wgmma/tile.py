@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.block_scales import blocks_of, shared_columns
 from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.wgmma import constraints
-from deepgemm_codegen.layout import store_panels
+from deepgemm_codegen.layout import staged_columns, store_panels
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -149,15 +149,23 @@ class Result(NamedTuple):
     Attributes:
         element_bytes: of D.
         halves: columns of the tile that make one of D.
+        vectors: that the epilogue's steps read by columns.
     """
 
     element_bytes: int
     halves: int
+    vectors: int
 
-    def panel_bytes(self, rows: int, tile_n: int, consumers: int) -> int:
-        """Bytes of all consumers' panels of D; 0 where its rows are no whole patterns."""
+    def store_bytes(self, rows: int, tile_n: int, consumers: int) -> int:
+        """Bytes of all consumers' panels of D and of the columns that they keep.
+
+        0 where D's rows are no whole patterns.
+        """
         columns, slots = self.panels(rows, tile_n)
-        return consumers * slots * rows * columns * self.element_bytes
+        if not columns:
+            return 0
+        kept = staged_columns(self.vectors, tile_n) * tile_n * 4
+        return consumers * (slots * rows * columns * self.element_bytes + kept)
 
     def panels(self, rows: int, tile_n: int) -> tuple[int, int]:
         """See `layout.store_panels`."""
@@ -229,7 +237,7 @@ def _tile(
         gather_finish=FINISH + GATHER + GATHER_WRITE * tile_m * tile_n,
         gather_read=GATHER_READ * tile_m * tile_n,
         stage_bytes=written + 16,
-        tma_bytes=result.panel_bytes(mine * FRAGMENT_M, tile_n, consumers) + turns,
+        tma_bytes=result.store_bytes(mine * FRAGMENT_M, tile_n, consumers) + turns,
         slab_bytes=slab_bytes(tile_n, consumers) + turns,
         whole_panels=columns > 0,
     )
