@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-        barriers = 16 if self.turns else 8  # it has landed; it has been read
-        epilogue = self.store_bytes + self.column_bytes
-        return self.stages * (self.stage_bytes + barriers) + epilogue + turns
+from deepgemm_codegen.block_scales import blocks_of, shared_columns
+from deepgemm_codegen.layout import staged_columns, store_panels
 from deepgemm_codegen.tiles import WARP, Operand
 
 if TYPE_CHECKING:
@@ -378,13 +377,9 @@ class Wgmma:
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: ring, epilogue, a slot's barriers, those of turns."""
         turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
-<<<<<<< HEAD
         barriers = 16 if self.turns else 8  # it has landed; it has been read
-        return self.stages * (self.stage_bytes + barriers) + self.store_bytes + turns
-=======
         epilogue = self.store_bytes + self.column_bytes
-        return self.stages * (self.stage_bytes + 16) + epilogue + turns
->>>>>>> 74512c2 (wgmma: what steps read by columns waits in shared memory; an alpha of one costs nothing)
+        return self.stages * (self.stage_bytes + barriers) + epilogue + turns
 
 
 @dataclass(frozen=True, slots=True)

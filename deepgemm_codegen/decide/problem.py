@@ -41,7 +41,9 @@ class Problem(NamedTuple):
         d_bytes, c_bytes: of one element; ``c_bytes`` is that of all that is read like D: of C and
             of the matrices of epilogue steps, 0 without any.
         halves: how many of the n columns, which are B's, make one of D.
-        step_clocks: of a multiprocessor that the epilogue's steps take for one element of D.
+        step_issue: clocks of a multiprocessor in which the epilogue's steps are issued for one
+            element of D.
+        step_special: those that they take of its special function units.
         staged: whether any operand passes through registers on its way to shared memory.
         vectors: that the epilogue's steps read by columns of the tile.
         rows_follow: whether a second kernel makes D of the sums because a step needs whole rows.
@@ -68,10 +70,16 @@ class Problem(NamedTuple):
     d_bytes: int
     c_bytes: int
     halves: int
-    step_clocks: float
+    step_issue: float
+    step_special: float
     staged: bool
     vectors: int
     rows_follow: bool
+
+    @property
+    def step_clocks(self) -> float:
+        """Clocks of a multiprocessor that the epilogue's steps take for one element of D."""
+        return max(self.step_issue, self.step_special)
 
     @property
     def fragment_k(self) -> int:
@@ -130,7 +138,8 @@ def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
         d_bytes=spec.dtype_d.bytes,
         c_bytes=sum(dtype.bytes for dtype, *_ in matrices_like_d(spec)[1:]),
         halves=spec.halves,
-        step_clocks=sum(step.definition.clocks for step in spec.epilogue),
+        step_issue=sum(step.definition.issue for step in spec.epilogue),
+        step_special=sum(step.definition.special for step in spec.epilogue),
         staged=a.mechanism == "registers" or b.mechanism == "registers",
         vectors=len(column_vectors(canonical_steps(spec))),
         rows_follow=spec.norm is not None,

@@ -167,9 +167,9 @@ class StepKind:
             that is above 1.
         uses: another step, whose functions the template calls.
         primitives: the instruction wrappers that the template uses.
-        clocks: of a multiprocessor that an element takes: instructions at 128 a clock, or ex2 and
-            rcp at 16 (CUDA programming guide, arithmetic throughput), as counted in sm_90a's
-            machine code. Steps of one or two instructions are not counted.
+        instructions: of an element, as counted in sm_90a's machine code. Steps of one or two are
+            not counted.
+        specials: of them, those that the special function units have: ex2 and rcp.
         example: options as YAML writes them, for messages.
         check: says what is wrong with settings that do not go together.
     """
@@ -188,9 +188,20 @@ class StepKind:
     absolute: float = 0.0
     uses: str = ""
     primitives: tuple[str, ...] = ()
-    clocks: float = 0.0
+    instructions: int = 0
+    specials: int = 0
     example: str = ""
     check: Callable[[Mapping[str, Any]], str] = lambda _: ""
+
+    @property
+    def issue(self) -> float:
+        """Clocks of a multiprocessor in which an element's instructions are issued, 128 a clock."""
+        return self.instructions / 128
+
+    @property
+    def special(self) -> float:
+        """Those of the special function units, 16 a clock (CUDA programming guide)."""
+        return self.specials / 16
 
     @property
     def exact(self) -> bool:
@@ -351,7 +362,8 @@ STEPS: dict[str, StepKind] = {
             relative=2.0**-17,
             absolute=2.0**-44,
             primitives=("exp2", "at_least"),
-            clocks=11 / 128,
+            instructions=11,
+            specials=1,
         ),
         StepKind(
             "gelu_tanh",
@@ -361,7 +373,8 @@ STEPS: dict[str, StepKind] = {
             relative=2.0**-17,
             absolute=2.0**-44,
             primitives=("exp2", "reciprocal", "at_least"),
-            clocks=2 / 16,
+            instructions=8,
+            specials=2,
         ),
         StepKind(
             "silu",
@@ -371,7 +384,8 @@ STEPS: dict[str, StepKind] = {
             relative=2.0**-17,
             absolute=2.0**-118,
             primitives=("exp2", "reciprocal", "at_least"),
-            clocks=2 / 16,
+            instructions=6,
+            specials=2,
         ),
         _norm(
             "rms_norm",
@@ -396,7 +410,8 @@ STEPS: dict[str, StepKind] = {
             absolute=2.0**-118,
             uses="silu",
             primitives=("exp2", "reciprocal", "at_least"),
-            clocks=2 / 16,
+            instructions=7,
+            specials=2,
             example="{gate: second}",
         ),
         StepKind(
@@ -410,7 +425,8 @@ STEPS: dict[str, StepKind] = {
             absolute=2.0**-44,
             uses="gelu",
             primitives=("exp2", "at_least"),
-            clocks=11 / 128,
+            instructions=12,
+            specials=1,
             example="{gate: second}",
         ),
         StepKind(

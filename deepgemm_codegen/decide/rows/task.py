@@ -91,5 +91,8 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
         read=like_d - written + parts * SUM_BYTES,
         written=written,
         sums=0 if step is None else 2 if step.kind == "layer_norm" else 1,
-        step_clocks=sum(each.definition.clocks for each in spec.epilogue),
+        step_clocks=max(
+            sum(each.definition.issue for each in spec.epilogue),
+            sum(each.definition.special for each in spec.epilogue),
+        ),
     )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import operand_traffic
 from deepgemm_codegen.decide.split_k import late_clocks
-from deepgemm_codegen.decide.wgmma.tile import tile_table
+from deepgemm_codegen.decide.wgmma.tile import FINISH_TMA, tile_table
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ OVERLAP = 0.0245
 
 TURN = 560
 """Clocks a tile from one consumer's last slice to the other's first, where they take turns."""
+
+TURN_HEAT, CLUSTER_HEAT = 0.07, 0.25
+"""How much more of what power costs consumers that take turns pay, alone and in a cluster, in whose
+every slice tensor cores wait: part of math's heat."""
 
 SLAB_WRITE = 0.3
 """Part of the writing that a slab's epilogue waits for. Fitted before the turns were built."""
@@ -118,8 +122,10 @@ def kernel_clocks(
             flow += late * (ring - depth) / ring
     work += tile.promotion
     slice_clocks = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
-    if cluster > 1 and tile.tiles_at_once > 1:
-        slice_clocks += CLUSTER_SLICE
+    if tile.tiles_at_once > 1:
+        slice_clocks += tile.mma * (task.heat - 1) * (TURN_HEAT if cluster == 1 else CLUSTER_HEAT)
+        if cluster > 1:
+            slice_clocks += CLUSTER_SLICE
     if tile.consumers == 1:
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
     out = task.out / rounds
@@ -130,7 +136,9 @@ def kernel_clocks(
     busy = slices * (slice_clocks + sync)
     if tile.tiles_at_once > 1:
         # While one consumer finishes, the other multiplies: half of each one's time is a tile's.
-        busy = max(slices * slice_clocks + TURN, (busy + finish) / 2, out)
+        # What the steps issue slows the other, as far as it has not been counted with them.
+        issued = task.problem.step_issue * tile_m * tile_n
+        busy = max(slices * slice_clocks + TURN + issued, (busy + finish) / 2, out)
         return total + rounds * busy + finish + LAST_WRITE * out
     busy += finish
     between = SLAB_WRITE * out
@@ -171,11 +179,20 @@ def finish_clocks(task: Task, tile: Tile) -> float:
     """Clocks of a tile's epilogue, what is read of C apart."""
     if task.partial:
         return tile.sums_finish
-    steps = task.problem.step_clocks * tile.tile_m * tile.tile_n
+    steps = step_clocks(task) * tile.tile_m * tile.tile_n
     if task.cluster_k > 1:
         others = (task.cluster_k - 1) / task.cluster_k
         return tile.gather_finish + others * tile.gather_read + steps / task.cluster_k
     return steps + (tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish)
+
+
+def step_clocks(task: Task) -> float:
+    """Clocks of the steps for an element, beside those of an epilogue without any.
+
+    What the special function units do is half hidden behind what moves the element.
+    """
+    problem = task.problem
+    return max(problem.step_issue, problem.step_special - FINISH_TMA / 2)
 
 
 def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, float]:
