@@ -39,9 +39,14 @@ LAUNCH_US = 1.8
 CLUSTER_US = 0.17
 """What a launch with clusters takes longer."""
 
-ROUND_US = 0.8
+ROUND_US = 2.0
 """What a cluster along k takes to follow another on its multiprocessors: it computes one tile, so
-that nothing of the next is on its way. An estimate."""
+that nothing of the next is on its way."""
+
+PARTS_FLOW = 1.6
+"""How much longer the L2 takes to deliver to blocks of a cluster along k than to as many blocks
+that sum parts of k apart; why is not known. Fitted with `ROUND_US` to 149 programs of 11 shapes on
+an H200 (``benchmarks/results/program_sweep_cluster_k_h200.json``)."""
 
 GROUP, SURE = 16, 0.87
 """Multiprocessors beside each other that a cluster may lie on, of which groups are made, and the
@@ -73,6 +78,11 @@ SLAB_WRITE = 0.3
 OVERHANG = 0.22
 """How much longer a lone consumer's slices take for each of its tiles that lies past n; why is not
 known. At 4096x320x1280, 64x96 to 64x256, which reach past n, were slower than 64x64 and 64x160."""
+
+WRITE, WRITE_ROWS, WRITE_COLUMNS = 0.77, 58, 60
+"""How much longer device memory takes to take a D that the L2 does not hold than it takes to deliver
+as many bytes: at all, and for every row and column that neighbouring tiles have less. The more of
+it lies together, the better it is written. Fitted to 18 tiles of 4096x4096x40, 8 products."""
 
 LAST_WRITE = 0.91
 """How long the last tiles' writing takes for each clock that device memory needs."""
@@ -110,7 +120,7 @@ def kernel_clocks(
     rows, columns = rows / cluster_n, columns / cluster_m
     work = tile.mma * task.heat
     work = max(work, tile.feed)
-    flow = (rows + columns) * PANEL_BYTES * task.heat / machine.tma_rate
+    flow = _l2_clocks(task, rows + columns)
     steps = rounds * slices
     flow = max(flow, once / steps)
     ring = steps if task.cluster_k == 1 else slices  # that pass through a block's ring
@@ -129,6 +139,10 @@ def kernel_clocks(
     if tile.consumers == 1:
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
     out = task.out / rounds
+    written = out
+    if output_bytes(problem) > machine.l2_bytes:
+        spread = WRITE_ROWS / (tile_m * cluster_m) + WRITE_COLUMNS / (tile_n * cluster_n)
+        written *= WRITE + spread
     tma = task.tma_store and tile.whole_panels
     finish = finish_clocks(task, tile)
     if problem.c_bytes and not task.partial:
@@ -138,12 +152,12 @@ def kernel_clocks(
         # While one consumer finishes, the other multiplies: half of each one's time is a tile's.
         # What the steps issue slows the other, as far as it has not been counted with them.
         issued = task.problem.step_issue * tile_m * tile_n
-        busy = max(slices * slice_clocks + TURN + issued, (busy + finish) / 2, out)
+        busy = max(slices * slice_clocks + TURN + issued, (busy + finish) / 2, written)
         return total + rounds * busy + finish + LAST_WRITE * out
     busy += finish
     between = SLAB_WRITE * out
     if tma or task.partial:
-        between = max(out - busy, 0.0)
+        between = max(written - busy, 0.0)
     return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
 
 
@@ -195,6 +209,12 @@ def step_clocks(task: Task) -> float:
     return max(problem.step_issue, problem.step_special - FINISH_TMA / 2)
 
 
+def _l2_clocks(task: Task, lines: float) -> float:
+    """Clocks a slice in which the L2 delivers so many rows of A and columns of B."""
+    flow = lines * PANEL_BYTES * task.heat / task.machine.tma_rate
+    return flow if task.cluster_k == 1 else flow * PARTS_FLOW
+
+
 def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, float]:
     """Rows of A and columns of B that the busiest multiprocessor loads a slice.
 
@@ -233,7 +253,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     parts = {
         "tensor cores": tile.mma * task.heat,
         "shared memory": tile.feed,
-        "L2": (rows + columns) * PANEL_BYTES * task.heat / machine.tma_rate,
+        "L2": _l2_clocks(task, rows + columns),
         "device memory": once / steps,
     }
     ring = steps if task.cluster_k == 1 else slices
