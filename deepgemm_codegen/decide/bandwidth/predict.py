@@ -5,11 +5,11 @@
                         the long operand at the L2's where few tiles leave the others idle
                latency: turns * rings * ring, what warps wait for loads and work between them
                loads:   lines that the load/store unit looks up
-    ring = max(stages * work, LATENCY + work)
+    ring = LATENCY + stages * work
 
 A multiprocessor computes ``rounds`` tiles, as many at a time as blocks are resident: that makes its
-turns. A warp has ``stages`` slices on their way and asks for the next as soon as it is done with
-one, so that it comes round its ring in that time. Filling is what the first loads take longer, and
+turns. A warp asks for ``stages`` slices together, waits, and works on them before it asks again: it
+comes round its ring in that time. Filling is what the first loads take longer, and
 the partial sums of a tile meet at its end, while nothing is on its way. A root of squares since
 none of the three is steady: where two are equal they hinder each other. The constants were fitted
 to kernels measured on an H200 (`docs/decisions.md` says how well they fit).
@@ -34,8 +34,8 @@ __all__ = ["TileCost", "kernel_clocks", "predict", "tile_cost"]
 FILL = 19
 """Clocks at the kernel's start for each line of 128 bytes that a warp asks for first."""
 
-LATENCY = 0.59
-"""Part of a busy memory's latency that a load takes while memory has time for it."""
+LATENCY = 1.0
+"""A busy memory's latencies that a warp waits for its ring."""
 
 ROW_WORK, FRAGMENT_WORK = 170, 9
 """Clocks that a warp is busy with a slice, each eight rows of the short side and each fragment."""
@@ -138,7 +138,7 @@ def _memory(task: Task, tile: TileCost, slices: int, blocks: int) -> float:
 
 def _latency(task: Task, tile: TileCost, stages: int, slices: int, turns: int) -> float:
     """Clocks in which a warp comes round its ring as often as its slices ask for, all turns."""
-    ring = max(stages * tile.work, LATENCY * task.machine.loaded_latency + tile.work)
+    ring = LATENCY * task.machine.loaded_latency + stages * tile.work
     return turns * slices / stages * ring
 
 
