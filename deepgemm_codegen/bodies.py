@@ -374,22 +374,9 @@ class Wgmma:
         return self.consumers * self.staged * self.tile_n * 4
 
     @property
-    def slices_in_turn(self) -> bool:
-        """Whether a tile's consumers multiply its slices in turn, not at once.
-
-        While one adds a slice's sums, the other's wgmmas have the tensor cores.
-        """
-        return self.promoted and self.consumers > 1 and self.tiles_at_once == 1
-
-    @property
-    def in_turn(self) -> bool:
-        """Whether the consumers take turns, tile by tile or slice by slice."""
-        return self.tiles_at_once > 1 or self.slices_in_turn
-
-    @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: ring, epilogue, a slot's barriers, those of turns."""
-        turns = 8 * self.consumers if self.in_turn else 0
+        turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
         barriers = 16 if self.turns else 8  # it has landed; it has been read
         epilogue = self.store_bytes + self.column_bytes
         return self.stages * (self.stage_bytes + barriers) + epilogue + turns

@@ -39,15 +39,16 @@ def tma_obstacle(spec: GemmSpec, letter: str) -> str:
 
 
 def store_of(spec: GemmSpec, tile_n: int) -> Literal["tma", "slab"]:
-    """How D leaves: TMA for an aligned D of whole pairs in whole patterns, else by slab.
+    """How D leaves: TMA for an aligned D whose rows are whole 16 bytes, else by slab.
 
-    A D of 32 bits is left to the slab: its panels would take the ring's room. So is one with other
-    matrices beside it, which are written as whole rows there.
+    TMA writes the last 16 bytes of a row whole, even into the padding behind it. A D of 32 bits is
+    left to the slab: its panels would take the ring's room. So is one with other matrices beside
+    it, which are written as whole rows there.
     """
     _, columns = spec.stored("d")
-    pairs = not columns.dynamic and columns.size % 2 == 0
+    whole = not columns.dynamic and columns.size * spec.dtype_d.bytes % TMA_ALIGNMENT == 0
     panels = store_panels(64, tile_n, spec.dtype_d.bytes)[0] > 0
-    fits = spec.dtype_d.bytes <= 2 and panels and pairs and not tma_obstacle(spec, "d")
+    fits = spec.dtype_d.bytes <= 2 and panels and whole and not tma_obstacle(spec, "d")
     fits = fits and all(
         leading > 0 and leading % 2 == 0 and apart % 2 == 0 and align >= 2 * dtype.bytes
         for dtype, leading, align, apart in matrices_like_d(spec)

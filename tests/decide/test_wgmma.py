@@ -165,6 +165,12 @@ def test_the_ring_fills_shared_memory_beside_the_tile_of_d() -> None:
     assert body.shared_bytes + body.stage_bytes > 232448 >= body.shared_bytes
 
 
+@pytest.mark.parametrize(("n", "store"), [(560, "tma"), (556, "slab"), (554, "slab")])
+def test_tma_leaves_the_padding_behind_rows_of_d_alone(n: int, store: str) -> None:
+    """It writes whole 16 bytes: on an H200, columns 556 to 559 of an n of 556."""
+    assert wgmma_body(plan_of(f"m=1016 n={n} k=272 layout=nt ldd=656")).store == store
+
+
 @pytest.mark.parametrize(
     ("tile_n", "more", "staged"),
     [

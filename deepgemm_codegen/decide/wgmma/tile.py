@@ -59,11 +59,11 @@ microbenchmarks of an H100 read 2.7 to 3.3 TB/s of other blocks' shared memory, 
 clock and multiprocessor."""
 
 
-PROMOTE, PROMOTE_WAIT, PROMOTE_TURN = 1.0, 60, 120
-"""Clocks of adding a slice's sums in fp32: one a sum and thread; until they may be read; and until
-the consumer whose turn it is multiplies. Estimates: the adds are issued at that rate. Two consumers
-that multiplied at once showed 180 to 260 clocks a slice beside their math, whatever the tile
-(``benchmarks/results/program_sweep_fp8_h200.json``); since then they take turns."""
+PROMOTE, PROMOTE_WAIT = 1.0, 220
+"""Clocks of adding a slice's sums in fp32: one a sum and thread, an estimate, and until the next
+slice's math begins. The wait is measured where two consumers share a tile, who multiply and add at
+the same time: 180 to 260 clocks a slice beside its math, whatever the tile
+(``benchmarks/results/program_sweep_fp8_h200.json``)."""
 
 
 class Kind(NamedTuple):
@@ -140,9 +140,9 @@ def slab_bytes(tile_n: int, consumers: int) -> int:
     return consumers * 4 * 16 * slab_columns(tile_n) * 4
 
 
-def turn_bytes(kind: Kind, consumers: int, tiles_at_once: int) -> int:
-    """Bytes of the barriers by which consumers take turns: with tiles, or to add a slice's sums."""
-    return 8 * consumers if tiles_at_once > 1 or (kind.promoted and consumers > 1) else 0
+def turn_bytes(consumers: int, tiles_at_once: int) -> int:
+    """Bytes of the barriers by which consumers take turns."""
+    return 8 * consumers if tiles_at_once > 1 else 0
 
 
 class Result(NamedTuple):
@@ -185,7 +185,7 @@ def scale_clocks(tile_n: int, fragments: int) -> int:
 
 
 def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int, factors: int) -> float:
-    """Clocks that adding in fp32 makes a slice longer; two consumers of a tile hide each other's.
+    """Clocks that adding in fp32 makes a slice longer.
 
     Args:
         mma: clocks of the slice's math.
@@ -197,7 +197,7 @@ def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int, fac
     adding = PROMOTE * (columns / 2 + factors) + PROMOTE_WAIT
     if consumers == 1 or tiles_at_once > 1:
         return adding
-    return max(mma / 2 + adding - mma, 0.0) + PROMOTE_TURN
+    return max(mma / 2 + adding - mma, PROMOTE_WAIT)
 
 
 def _tile(
@@ -218,7 +218,7 @@ def _tile(
     columns = result.panels(mine * FRAGMENT_M, tile_n)[0]
     panels = tile_n // result.halves // columns if columns else 0
     parts = mine * tile_n // slab_columns(tile_n)
-    turns = turn_bytes(kind, consumers, tiles_at_once)
+    turns = turn_bytes(consumers, tiles_at_once)
     reads = fragments * (FRAGMENT_M + tile_n) * PANEL_BYTES
     written = (tile_m + tile_n) * PANEL_BYTES
     promotion = 0.0

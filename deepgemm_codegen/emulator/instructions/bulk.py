@@ -141,6 +141,13 @@ def _wait(emitter: Emitter, ins: Instruction) -> None:
     emitter.line(f"bulk_wait({int(count.text, 0)}, {not ins.opcode[4:]}, {emitter.mask})")
 
 
+STORED = 16
+"""Bytes in which a store writes a row: the last ones whole, beyond the tensor's last element too.
+
+Measured on an H200: of 556 fp16 columns in rows of 656, a store wrote 560. Loads do not read so.
+"""
+
+
 # -- at run time --
 
 
@@ -182,12 +189,13 @@ class _Box:
     row_bytes: int
 
 
-def _box(placed: PlacedMap, place: tuple[Array, ...], lane: int) -> _Box:
+def _box(placed: PlacedMap, place: tuple[Array, ...], lane: int, granule: int = 1) -> _Box:
+    """Where a box lies; a row of the tensor ends at the next multiple of ``granule`` bytes."""
     what = placed.map
     first, *others = (int(c[lane]) for c in place[1:])
     size = what.element_bytes
     row_bytes = what.box[0] * size
-    start, end = first * size, what.sizes[0] * size
+    start, end = first * size, -(-what.sizes[0] * size // granule) * granule
     # The widest piece that starts and ends with elements in bounds; the tensor is aligned to 16.
     width = 16
     while start % width or (start < end < start + row_bytes and end % width):
@@ -354,7 +362,7 @@ def bulk_store(
     source: Array,
     mask: Array | None,
 ) -> None:
-    """Shared to global memory; what lies out of bounds is cut."""
+    """Shared to global memory; what lies out of bounds is cut, but for the rest of `STORED`."""
     for lane in _lanes(context, mask):
         placed = _map(context, copy, lane, target)
         if placed is None:
@@ -363,7 +371,7 @@ def bulk_store(
         if chunks is None:
             continue
         words, group = take_out(context, copy.number, lane, chunks)
-        box = _box(placed, target, lane)
+        box = _box(placed, target, lane, STORED)
         if box.address.size:
             ids = np.full(box.address.size, (copy.number << SITE_SHIFT) + lane, np.int64)
             values = words.view(RAW[box.width])[box.inside]
