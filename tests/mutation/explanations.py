@@ -24,7 +24,7 @@ class Explanation:
     """Why mutants live: those of some operators at some lines of the CUDA text.
 
     Attributes:
-        families: of the kernels.
+        families: of the kernels; none for all, where the line tells enough.
         operators: their names.
         lines: as the text has them, without their indentation.
         most: how many may live in one kernel at a line: one more is not explained.
@@ -42,7 +42,8 @@ class Explanation:
 
     def covers(self, family: str, operator: str, line: str) -> bool:
         """Whether it is about the survivors of an operator at a line."""
-        return family in self.families and operator in self.operators and line in self.lines
+        there = not self.families or family in self.families
+        return there and operator in self.operators and line in self.lines
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def read(file: Path = _FILE) -> list[Explanation]:
     entries = yaml.safe_load(file.read_text(encoding="utf-8")) or []
     return [
         Explanation(
-            tuple(entry["families"]),
+            tuple(entry.get("families", ())),
             tuple(entry["operators"]),
             tuple(entry["lines"]),
             entry["most"],

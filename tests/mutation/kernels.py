@@ -4,7 +4,7 @@ What a family is, its plans tell. The draw takes kernels in a shuffled order, fi
 the other parity of the number of slices, then such as add most traits (a tail, a primitive, a
 layout) which none before had. Those that are smaller than a tile or a ring come last, where a
 family has no others. What no kernel file asks for, or only for large ones, stands in
-``more_kernels.yaml`` beside this module.
+``more_kernels.yaml`` beside this module, in the same pool. Results have no say.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
+from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.printing import text_of
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.resources import data_folder
@@ -31,10 +32,15 @@ if TYPE_CHECKING:
 __all__ = ["Specimen", "draw", "family_of", "golden", "shipped", "traits_of", "work_of"]
 
 _MORE = Path(__file__).with_name("more_kernels.yaml")
+_QUANTISED = Path(__file__).parents[2] / "benchmarks" / "quantised.yaml"
 
 MOST_TILE, MOST_WORK = 1 << 22, 1 << 31
-"""Multiply-adds of a tile, all parts of k, and of the whole: beyond them a kernel repeats itself,
-and a mutant takes seconds here, minutes under a GPU's sanitizers."""
+"""Multiply-adds of a tile (all parts of k, but for those that blocks of a cluster have) and of the
+whole: beyond them a kernel repeats itself, and a mutant takes seconds here, minutes under a GPU's
+sanitizers."""
+
+MOST_ROW = 1 << 26
+"""The same of a row of tiles, where tiles are judged by those."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +68,32 @@ class Specimen:
         return cls(family_of(program), spec, file, program, render_program(program))
 
 
+_BESIDE = {
+    "zeros": "zero points and product",
+    "scales": "product and row scales",
+    "rows": "product and norm",
+    "repack": "repack and product",
+}
+"""Families of programs by what stands beside the product, whichever kernel multiplies."""
+
+
 def family_of(program: Program) -> str:
-    """The stem of the template that multiplies, and what the kernels beside it are there for."""
-    stem = Path(program.product.body.template).name.partition(".")[0]
-    roles = sorted({kernel.body.role for kernel in program.kernels if not kernel.multiplies})
-    return ", ".join([stem, *("split-K" if role == "reduce" else role for role in roles)])
+    """What stands beside the product, if anything does; else how the product is computed."""
+    product, stem = program.product, stem_of(program)
+    if not product.multiplies:
+        return stem
+    roles = {kernel.body.role for kernel in program.kernels}
+    for role, family in _BESIDE.items():
+        if role in roles:
+            return family
+    if getattr(product.body, "cluster_k", 1) > 1:
+        return f"{stem}, cluster-K"
+    return f"{stem}, split-K" if "reduce" in roles else stem
+
+
+def stem_of(program: Program) -> str:
+    """The template that multiplies, or the only one."""
+    return Path(program.product.body.template).name.partition(".")[0]
 
 
 def slices_of(plan: KernelPlan) -> int:
@@ -84,7 +111,7 @@ def shipped() -> list[Specimen]:
     """Every program of the kernel files, each spec once, but for the largest."""
     folder = data_folder("configs")
     files = sorted([*(folder / "kernels").glob("*.yaml"), *(folder / "bench").glob("*.yaml")])
-    files.append(_MORE)
+    files += [_QUANTISED, _MORE]
     entries = {str(e.spec): (e.spec, file.name) for file in files for e in read_all([str(file)])}
     programs = (
         (decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)), file)
@@ -100,8 +127,9 @@ def golden() -> list[Specimen]:
 
 def _is_small(program: Program) -> bool:
     plan = program.product
-    tile = plan.m.tile * plan.n.tile * plan.k.size
-    return tile <= MOST_TILE and work_of(program) <= MOST_WORK
+    tile = plan.m.tile * plan.n.tile * plan.k.size // getattr(plan.body, "cluster_k", 1)
+    row = plan.m.tile * plan.n.size * plan.k.size if bind(program).by_rows else 0
+    return tile <= MOST_TILE and row <= MOST_ROW and work_of(program) <= MOST_WORK
 
 
 def _fills(program: Program) -> bool:
@@ -120,7 +148,8 @@ def traits_of(program: Program) -> frozenset[str]:
     traits |= {"odd slices" if slices % 2 else "even slices", f"layout {plan.spec.layout}"}
     traits |= {"odd stages" if stages % 2 else "even stages", plan.spec.dtype_a.name}
     traits |= {"fewer slices than stages"} if slices < stages else set()
-    traits |= {f"{getattr(plan.body, 'tiles_at_once', 1)} tiles at once"}
+    traits |= {f"{getattr(plan.body, 'tiles_at_once', 1)} tiles at once", stem_of(program)}
+    traits |= {kernel.body.role for kernel in program.kernels}
     for kernel in program.kernels:
         traits |= {f"{name} {width}" for name, width in text_of(kernel).primitives}
         traits |= {step.kind for step in kernel.epilogue}
