@@ -49,6 +49,7 @@ class Packed:
         batch: matrices.
         leading: its elements from row to row; None when they are the argument ``ld<source>``.
         pitch: those of the copy, whose rows start on whole lines.
+        align: bytes on which the caller's pointer starts, at least.
         turned: whether the copy's rows are the source's columns; of 1-byte elements.
         stride: how far apart the matrices lie, see `batching`; their copies follow each other.
     """
@@ -60,6 +61,7 @@ class Packed:
     batch: int
     leading: int | None
     pitch: int
+    align: int
     turned: bool = False
     stride: Stride = DENSE
 
@@ -72,6 +74,11 @@ class Packed:
     def singly(self) -> bool:
         """Whether tiles are those of one matrix each, not of one tall one."""
         return self.batch > 1 and (self.turned or self.stride != DENSE)
+
+    @property
+    def begins_apart(self) -> bool:
+        """Whether it may start off 16 bytes, so that its first aligned vector begins before it."""
+        return self.align < VECTOR_BYTES or (self.singly and not self.scattered)
 
     @property
     def first(self) -> str:
@@ -169,6 +176,11 @@ class Repack:
     def turns(self) -> bool:
         """Whether some matrix is turned."""
         return any(matrix.turned for matrix in self.matrices)
+
+    @property
+    def begins_apart(self) -> bool:
+        """Whether some matrix may start off 16 bytes."""
+        return any(matrix.begins_apart for matrix in self.matrices)
 
     def tile_of(self, matrix: Packed) -> tuple[int, int]:
         """(rows, columns) of a matrix's tile."""

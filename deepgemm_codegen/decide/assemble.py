@@ -231,6 +231,7 @@ def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
         batch=spec.matrices(copy.source),
         leading=getattr(spec, f"ld{copy.source}") or None,
         pitch=copy.leading or 0,
+        align=getattr(spec, f"align_{copy.source}"),
         turned=turned,
         stride=DENSE if spec.shared(copy.source) else getattr(spec, f"stride_{copy.source}"),
     )

@@ -66,16 +66,16 @@ __device__ __forceinline__ void shift_words(u32 (&words)[8], u32 bytes)
         words[w] = __funnelshift_r(words[w], words[w + 1], bytes % 4 * 8);
 }
 
-// Reads the 16 bytes from `source` on, which may start anywhere from `begin` on: aligned vectors,
+// Reads the 16 bytes from `source` on, wherever they start: aligned vectors,
 // two where it lies between them, and `skipped` bytes of the first come too. False, and nothing is
 // read, where a vector would leave the matrix: what lies beside it is not ours.
 __device__ __forceinline__ bool request_16(u32 (&words)[8], u32& skipped, const void* source,
-                                           const void* begin, const void* end)
+                                           const void* end)
 {
     const auto address = reinterpret_cast<unsigned long long>(source);
     skipped = address % 16;
     const auto* const from = static_cast<const unsigned char*>(source) - skipped;
-    if (from < begin || from + (skipped == 0 ? 16 : 32) > end) return false;
+    if (from + (skipped == 0 ? 16 : 32) > end) return false;
     load_16(words, from);
     if (skipped != 0) load_16(words + 4, from + 16);
     return true;
@@ -100,7 +100,7 @@ __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
     for (int pass = 0; pass < PASSES; ++pass) {
         const i64 row = row0 + pass * PASS_ROWS;
         const Element* const from = source + (row * ld + column);
-        whole[pass] = request_16(words[pass], skipped[pass], from, source, end);
+        whole[pass] = request_16(words[pass], skipped[pass], from, end);
     }
 
 #pragma unroll
@@ -112,7 +112,7 @@ __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
             shift_words(words[pass], skipped[pass]);
             *reinterpret_cast<uint4*>(target) =
                 uint4{words[pass][0], words[pass][1], words[pass][2], words[pass][3]};
-        } else {  // the matrix begins or ends here
+        } else {  // the matrix ends here
             for (int v = 0; v < min(static_cast<int>(VECTOR), columns - column); ++v)
                 target[v] = source[row * ld + column + v];
         }

@@ -69,16 +69,16 @@ __device__ __forceinline__ void shift_words(u32 (&words)[8], u32 bytes)
         words[w] = __funnelshift_r(words[w], words[w + 1], bytes % 4 * 8);
 }
 
-// Reads the 16 bytes from `source` on, which may start anywhere from `begin` on: aligned vectors,
+// Reads the 16 bytes from `source` on, wherever they start: aligned vectors,
 // two where it lies between them, and `skipped` bytes of the first come too. False, and nothing is
 // read, where a vector would leave the matrix: what lies beside it is not ours.
 __device__ __forceinline__ bool request_16(u32 (&words)[8], u32& skipped, const void* source,
-                                           const void* begin, const void* end)
+                                           const void* end)
 {
     const auto address = reinterpret_cast<unsigned long long>(source);
     skipped = address % 16;
     const auto* const from = static_cast<const unsigned char*>(source) - skipped;
-    if (from < begin || from + (skipped == 0 ? 16 : 32) > end) return false;
+    if (from + (skipped == 0 ? 16 : 32) > end) return false;
     load_16(words, from);
     if (skipped != 0) load_16(words + 4, from + 16);
     return true;
@@ -106,10 +106,10 @@ __device__ __forceinline__ void turn_tile(Element* copy, i64 pitch,
             const Element* const from = source + (i64{row} * ld + column);
             auto* const target = tile + (y * TURN + y / VECTOR * 16 + x);
             u32 words[8] = {}, skipped;
-            if (request_16(words, skipped, from, source, end)) {
+            if (request_16(words, skipped, from, end)) {
                 shift_words(words, skipped);
                 *reinterpret_cast<uint4*>(target) = uint4{words[0], words[1], words[2], words[3]};
-            } else {  // the matrix begins or ends here
+            } else {  // the matrix ends here
                 for (int v = 0; v < min(static_cast<int>(VECTOR), columns - column); ++v)
                     target[v] = reinterpret_cast<const unsigned char*>(from)[v];
             }
