@@ -2,8 +2,8 @@
 
 Two ways of asking. By pattern: which elements are wrong (all, only the last rows, only the last
 columns, a few). By hypothesis: would D be right if one slice of k had been left out or added
-twice, C ignored, alpha applied to the bias, an operand read transposed? A hypothesis is named
-when it explains every element of the region.
+twice, C ignored, alpha applied to the bias, scales left out, an operand read transposed? A
+hypothesis is named when it explains every element of the region.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.block_scales import SCALES
 from deepgemm_codegen.harness.compare import compare
+from deepgemm_codegen.harness.inputs import Constant, Inputs
 from deepgemm_codegen.harness.sums import Expected
 
 if TYPE_CHECKING:
@@ -103,7 +105,16 @@ def _hypotheses(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]
             scaled = replace(oracle, factors={operand.argument(index): problem.alpha})
             yield f"{step} was scaled by alpha", scaled.expected(region, product)
     if product is not None and problem.k:
+        yield from _unscaled(oracle, region)
         yield from _wrong_products(oracle, region, product)
+
+
+def _unscaled(oracle: Oracle, region: Region) -> Iterator[tuple[str, Expected]]:
+    """Scales by block left out."""
+    inputs = oracle.inputs
+    for name in SCALES if oracle.problem.spec.block_scaled else ():
+        ones = Inputs(inputs.name, {**inputs.values, name: Constant(1.0)})
+        yield f"{name} was left out", replace(oracle, inputs=ones).expected(region)
 
 
 def _wrong_products(

@@ -54,10 +54,11 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         "m=120 n=104 k=400 dtype=e4m3 epilogue=residual",
         replace(TWO, consumers=2, tiles_at_once=2),
     ),
-    "tiles past the end, in clusters": (
-        "m=72 n=136 k=256 dtype=e4m3",
-        replace(TWO, cluster_n=2),
+    "tiles past n, in clusters": (
+        "m=72 n=128 k=256 dtype=e4m3",
+        replace(ONE, tile_n=128, cluster_n=2),
     ),
+    "tiles past m, in clusters": ("m=64 n=136 k=256 dtype=e4m3", replace(TWO, cluster_m=2)),
     "parts of k": ("m=40 n=136 k=656 dtype=e4m3", replace(TWO, split_k=3)),
     "parts of k in a cluster": (
         "m=40 n=136 k=400 dtype=e4m3",
@@ -176,13 +177,15 @@ def test_p11_an_odd_number_of_blocks_of_k() -> None:
     tile_n=st.sampled_from([8, 16, 40, 64, 96, 128, 144, 160, 192]),
     consumers=st.sampled_from([1, 2]),
     parts=st.sampled_from([1, 2]),
+    cluster=st.sampled_from([(1, 1), (2, 1), (1, 2)]),
 )
 @settings(max_examples=8, deadline=None)
 def test_any_size_and_any_tile(
-    m: int, n: int, k: int, tile_n: int, consumers: int, parts: int
+    m: int, n: int, k: int, tile_n: int, consumers: int, parts: int, cluster: tuple[int, int]
 ) -> None:
     text = f"m={m} n={n} k={k} dtype=e4m3 dtype_d=fp32 {SCALED}"
-    choice = replace(ONE, tile_m=64 * consumers, tile_n=tile_n, consumers=consumers, split_k=parts)
+    tile = replace(ONE, tile_m=64 * consumers, tile_n=tile_n, consumers=consumers, split_k=parts)
+    choice = replace(tile, cluster_m=1 if tile_n % 16 else cluster[0], cluster_n=cluster[1])
     values: dict[str, Any] = {
         "a": Integers(m, -5, 5), "b": Integers(n, -5, 5),
         "scale_a": Powers(k), "scale_b": Powers(tile_n),
@@ -373,6 +376,8 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
      r"(SCALE_N) >= in_first", r"\1 > in_first"),
     ("past the last row", *CASES["two blocks, tails"], r"min\(row, M - 1\)", "row"),
     ("past the last block", *CASES["two blocks, tails"], r"n0 \+ in_first < N", "true"),
+    ("past the last block of columns", *CASES["tiles past n, in clusters"],
+     r"min\(n0, N - 1\)", "n0"),
     ("past the last slice", *CASES["one block of columns"], r"more \? LDSCALE_A : 0", "LDSCALE_A"),
     ("the sum is scaled, too", *CASES["two blocks, tails"],
      r"__fmaf_rn\((part\[.*?\]), scale, (acc.*?)\);", r"__fmul_rn(scale, __fadd_rn(\1, \2));"),
@@ -381,6 +386,16 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
     ("and B's", *CASES["parts of k in a cluster"],
      r"(of_columns = scale_b \+ .*) \+ first_slice;", r"\1;"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("letter", ["a", "b"])
+def test_the_verdict_names_scales_that_were_left_out(letter: str) -> None:
+    text, choice = CASES["one block of columns"]
+    program = program_of(f"{SCALED} {text}", choice)
+    kind = "rows" if letter == "a" else "columns"
+    source = re.sub(rf"= of_{kind}\[.*\];", "= 1.0f;", source_of(program))
+    verdict = judge(device_of(program, source), program, effort=0.3)
+    assert f"scale_{letter} was left out" in "\n".join(format_verdict(verdict))
 
 
 @pytest.mark.parametrize(
