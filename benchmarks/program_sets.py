@@ -127,6 +127,24 @@ STEP_PLANS = [
 """Plans whose epilogue the other consumer's slices hide, and plans that show it once a tile."""
 
 
+GROUPS = (1, 2, 4, 8, 16, 32)
+"""Tile rows that neighbouring blocks walk before the next columns."""
+
+WRITING = (
+    "m=8192 n=8192 k=1024",
+    "m=8192 n=8192 k=1024 epilogue=bias:fp16,gelu_tanh",
+    "m=8192 n=8192 k=1024 epilogue=bias:fp16,gelu_tanh,quantize:int8:scale=20.0",
+    "m=4096 n=2560 k=320",
+    "m=4096 n=4096 k=4096",
+    "m=4096 n=32768 k=512",
+    "m=4096 n=24576 k=1536",
+    "m=6144 n=3072 k=768",
+    "m=2048 n=2048 k=128 batch=32",
+    "m=4928 n=320 k=768",
+)
+"""Problems whose D is large beside A and B, and some where it is not."""
+
+
 def _stepped(sizes: str) -> list[tuple[str, list[str]]]:
     """A shape under each epilogue, each in all plans."""
     problem = f"dtype=fp16 layout=nt {sizes}"
@@ -192,6 +210,10 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         ("m=1023 n=1023 k=1023 dtype=fp16", ["repack=off", *WIDE, *SMALL]),
         ("m=1024 n=50257 k=768 dtype=fp16", ["repack=off", *WIDE]),
         ("m=2048 n=4096 k=1024 dtype=fp16 layout=nt align_a=2", ["repack=off", *WIDE]),
+    ],
+    "raster": [
+        (f"dtype=fp16 layout=nt {problem}", [f"family=wgmma raster_group={g}" for g in GROUPS])
+        for problem in WRITING
     ],
     "steps": [
         *_stepped("m=4096 n=4096 k=4096"),

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide import MmaSyncChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.dtypes import parse_dtype
+from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.render import render_kernel, render_program
 from deepgemm_codegen.spec import GemmSpec
@@ -137,3 +138,42 @@ def test_n15_the_entry_is_found_by_its_plain_name() -> None:
     plan = GOLDEN["aligned_nt"].product
     ptx = compile_ptx(render_kernel(plan), name=plan.name, arch=plan.target).ptx
     assert re.findall(r"\.entry (\w+)", ptx) == [plan.name]
+
+
+def wgmma_opcodes(choice: WgmmaChoice, epilogue: str) -> list[str]:
+    """The opcodes of a kernel for sm_90a, in the machine code's order."""
+    fields = {"m": 512, "n": 512, "k": 512, "arch": "sm_90a", "layout": "nt"}
+    spec = GemmSpec.from_fields({**fields, "epilogue": epilogue})
+    (plan,) = choice.program(spec, load_arch("sm_90a")).kernels
+    built = build_cubin(render_kernel(plan), name=plan.name, arch="sm_90a")
+    lines = re.findall(r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ +)?([A-Z][\w.]*)", sass_of(built.cubin))
+    return [line for line in lines if line != "NOP"]
+
+
+@pytest.mark.parametrize(
+    "choice", [WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 4), WgmmaChoice(128, 96, 2, 2, 4, 1, 1, 4)]
+)
+def test_columns_are_on_their_way_while_wgmma_multiplies(choice: WgmmaChoice) -> None:
+    """The compiler has not moved the loads to where they are used, behind the last slice."""
+    opcodes = wgmma_opcodes(choice, "bias,scale:column:fp32,gelu")
+    loads = [i for i, opcode in enumerate(opcodes) if opcode.startswith("LDG")]
+    first = next(i for i, opcode in enumerate(opcodes) if opcode.startswith("HGMMA"))
+    assert len(loads) == 2
+    assert max(loads) < first
+
+
+def test_the_table_counts_what_a_step_takes_in_machine_code() -> None:
+    choice = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 4)
+    elements = 64 * 64 // 128  # a thread
+
+    def counts(epilogue: str) -> tuple[float, float]:
+        opcodes = wgmma_opcodes(choice, epilogue)
+        specials = sum(opcode in ("MUFU.EX2", "MUFU.RCP") for opcode in opcodes)
+        return len(opcodes) / elements, specials / elements
+
+    plain, none = counts("bias")
+    for name, kind in STEPS.items():
+        if kind.instructions and not kind.pairs:
+            instructions, specials = counts(f"bias,{name}")
+            assert specials - none == pytest.approx(kind.specials, abs=0.1), name
+            assert instructions - plain == pytest.approx(kind.instructions, abs=0.5), name
