@@ -130,19 +130,22 @@ STEP_PLANS = [
 GROUPS = (1, 2, 4, 8, 16, 32)
 """Tile rows that neighbouring blocks walk before the next columns."""
 
-WRITING = (
-    "m=8192 n=8192 k=1024",
-    "m=8192 n=8192 k=1024 epilogue=bias:fp16,gelu_tanh",
-    "m=8192 n=8192 k=1024 epilogue=bias:fp16,gelu_tanh,quantize:int8:scale=20.0",
-    "m=4096 n=2560 k=320",
-    "m=4096 n=4096 k=4096",
-    "m=4096 n=32768 k=512",
-    "m=4096 n=24576 k=1536",
-    "m=6144 n=3072 k=768",
-    "m=2048 n=2048 k=128 batch=32",
-    "m=4928 n=320 k=768",
-)
-"""Problems whose D is large beside A and B, and some where it is not."""
+TURNS, TOGETHER = _tiles("128 192 2 2 1 1", "128 256 2 1 1 1")
+WRITING = [
+    ("m=8192 n=8192 k=1024", TURNS),
+    ("m=8192 n=8192 k=1024 epilogue=bias:fp16,gelu_tanh", TURNS),
+    ("m=8192 n=8192 k=1024 epilogue=bias:fp16,gelu_tanh,quantize:int8:scale=20.0", TURNS),
+    ("m=4096 n=2560 k=320", *_tiles("128 160 2 2 1 1")),
+    ("m=4096 n=4096 k=4096", TOGETHER),
+    ("m=4096 n=4096 k=4096", *_tiles("128 128 2 2 1 1")),
+    ("m=4096 n=32768 k=512", TURNS),
+    ("m=4096 n=24576 k=1536", *_tiles("128 176 2 2 1 1")),
+    ("m=6144 n=3072 k=768", TURNS),
+    ("m=2048 n=2048 k=128 batch=32", TURNS),
+    ("m=2048 n=2048 k=128 batch=32", TOGETHER),
+    ("m=4928 n=320 k=768", *_tiles("128 128 2 1 1 1")),
+]
+"""Problems whose D is large beside A and B, and some where it is not, each with its tile."""
 
 
 def _stepped(sizes: str) -> list[tuple[str, list[str]]]:
@@ -212,8 +215,8 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         ("m=2048 n=4096 k=1024 dtype=fp16 layout=nt align_a=2", ["repack=off", *WIDE]),
     ],
     "raster": [
-        (f"dtype=fp16 layout=nt {problem}", [f"family=wgmma raster_group={g}" for g in GROUPS])
-        for problem in WRITING
+        (f"dtype=fp16 layout=nt {problem}", [f"{tile} raster_group={group}" for group in GROUPS])
+        for problem, tile in WRITING
     ],
     "steps": [
         *_stepped("m=4096 n=4096 k=4096"),
