@@ -215,7 +215,8 @@ gemm_fp16_nt_1x4096x4096_sm_90_e172a13c(
             }
         };
 
-        // -- main loop: a slot is multiplied while the others are on their way, and filled again --
+        // -- main loop: all slots are multiplied, then all asked for again: ptxas waits for loads
+        // of a former turn all at once, so that a slot refilled between would be waited for. --
 #pragma unroll
         for (int slot = 0; slot < STAGES; ++slot)
             if (slot < SLICES)
@@ -223,13 +224,13 @@ gemm_fp16_nt_1x4096x4096_sm_90_e172a13c(
 #pragma unroll 1
         for (int first = 0; first < SLICES; first += STAGES) {
 #pragma unroll
-            for (int slot = 0; slot < STAGES; ++slot) {
-                const int slice = first + slot;
-                if (slice < SLICES)
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot < SLICES)
                     multiply(slot);
-                if (slice + STAGES < SLICES)
-                    load(slot, slice + STAGES);
-            }
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot + STAGES < SLICES)
+                    load(slot, first + slot + STAGES);
         }
     }
 

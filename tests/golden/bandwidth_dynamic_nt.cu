@@ -247,7 +247,8 @@ gemm_fp16_nt_dyn512xdyn16xdyn512_sm_80_a6091dee(
             }
         };
 
-        // -- main loop: first what is left of k after its whole slices, then those --
+        // -- main loop: first what is left of k after its whole slices, then those. All slots are
+        // multiplied, then all asked for: ptxas waits for loads of a former turn all at once. --
         const int turns = slices + 1;
         load(0, turns - 1, k - (turns - 1) * TILE_K - k_lane);
 #pragma unroll
@@ -257,13 +258,13 @@ gemm_fp16_nt_dyn512xdyn16xdyn512_sm_80_a6091dee(
 #pragma unroll 1
         for (int first = 0; first < turns; first += STAGES) {
 #pragma unroll
-            for (int slot = 0; slot < STAGES; ++slot) {
-                const int turn = first + slot;
-                if (turn < turns)
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot < turns)
                     multiply(slot);
-                if (turn + STAGES < turns)
-                    load(slot, turn + STAGES - 1, WARP_K);
-            }
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot + STAGES < turns)
+                    load(slot, first + slot + STAGES - 1, WARP_K);
         }
     }
 

@@ -218,7 +218,8 @@ gemm_fp16_nn_4x4096x4096_sm_90_e7a35f3d(
             }
         };
 
-        // -- main loop: a slot is multiplied while the others are on their way, and filled again --
+        // -- main loop: all slots are multiplied, then all asked for again: ptxas waits for loads
+        // of a former turn all at once, so that a slot refilled between would be waited for. --
         int whole = SLICES;
         hide(whole);
 #pragma unroll
@@ -228,13 +229,13 @@ gemm_fp16_nn_4x4096x4096_sm_90_e7a35f3d(
 #pragma unroll 1
         for (int first = 0; first < whole; first += STAGES) {
 #pragma unroll
-            for (int slot = 0; slot < STAGES; ++slot) {
-                const int slice = first + slot;
-                if (slice < whole)
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot < whole)
                     multiply(slot);
-                if (slice + STAGES < whole)
-                    load(slot, slice + STAGES);
-            }
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot + STAGES < whole)
+                    load(slot, first + slot + STAGES);
         }
     }
 

@@ -220,7 +220,8 @@ gemm_fp16_tn_1001x5x515_sm_80_0557083a(
             }
         };
 
-        // -- main loop: first what is left of k after its whole slices, then those --
+        // -- main loop: first what is left of k after its whole slices, then those. All slots are
+        // multiplied, then all asked for: ptxas waits for loads of a former turn all at once. --
         int turns = SLICES + 1;
         hide(turns);
         load(0, turns - 1, K - (turns - 1) * TILE_K - k_lane);
@@ -231,13 +232,13 @@ gemm_fp16_tn_1001x5x515_sm_80_0557083a(
 #pragma unroll 1
         for (int first = 0; first < turns; first += STAGES) {
 #pragma unroll
-            for (int slot = 0; slot < STAGES; ++slot) {
-                const int turn = first + slot;
-                if (turn < turns)
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot < turns)
                     multiply(slot);
-                if (turn + STAGES < turns)
-                    load(slot, turn + STAGES - 1, WARP_K);
-            }
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot + STAGES < turns)
+                    load(slot, first + slot + STAGES - 1, WARP_K);
         }
     }
 

@@ -255,7 +255,8 @@ gemm_fp16_nt_13x1003x1000_sm_80_95287575(
             }
         };
 
-        // -- main loop: first what is left of k after its whole slices, then those --
+        // -- main loop: first what is left of k after its whole slices, then those. All slots are
+        // multiplied, then all asked for: ptxas waits for loads of a former turn all at once. --
         const int turns = SLICES + 1;
         load(0, turns - 1, K - (turns - 1) * TILE_K - k_lane);
 #pragma unroll
@@ -265,13 +266,13 @@ gemm_fp16_nt_13x1003x1000_sm_80_95287575(
 #pragma unroll 1
         for (int first = 0; first < turns; first += STAGES) {
 #pragma unroll
-            for (int slot = 0; slot < STAGES; ++slot) {
-                const int turn = first + slot;
-                if (turn < turns)
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot < turns)
                     multiply(slot);
-                if (turn + STAGES < turns)
-                    load(slot, turn + STAGES - 1, WARP_K);
-            }
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot + STAGES < turns)
+                    load(slot, first + slot + STAGES - 1, WARP_K);
         }
     }
 
