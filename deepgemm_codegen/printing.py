@@ -287,6 +287,16 @@ def _cluster_load(plan: KernelPlan) -> dict[str, str]:
     }
 
 
+def _fragment_row(plan: KernelPlan) -> str:
+    """The first row of D of a warp's fragment i."""
+    body = plan.body
+    if not isinstance(body, Wgmma):
+        return "m0 + warp_m * WARP_M + i * MMA_M"
+    # Where blocks along k share a tile, m0 is the tile's first row, else the consumer's.
+    together = body.cluster_k > 1 and body.consumers > 1
+    return f"m0 + {'consumer * CONSUMER_M + ' if together else ''}i * 64 + warp * 16"
+
+
 def _scales_line(name: str, extent: Extent) -> str:
     """What holds the elements from line to line of scales by block: ``LDSCALE_A`` or smaller."""
     return f"ld{name}" if extent.dynamic else f"LD{name.upper()}"
@@ -347,7 +357,7 @@ def text_of(plan: KernelPlan) -> Text:
         inside=_inside(plan),
         outside="".join(f" || {name} >= {size}" for name, size in _tests(plan)),
         fragment_columns="TILE_N / 8" if whole else "FRAGMENTS_N",
-        fragment_row="m0 + i * 64 + warp * 16" if whole else "m0 + warp_m * WARP_M + i * MMA_M",
+        fragment_row=_fragment_row(plan),
         row_scales_line=_scales_line("scale_a", plan.m),
         column_scales_line=_scales_line("scale_b", plan.k),
         warp_column="n0" if whole else "n0 + warp_n * WARP_N",
