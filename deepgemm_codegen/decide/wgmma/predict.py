@@ -80,9 +80,9 @@ OVERHANG = 0.22
 known. At 4096x320x1280, 64x96 to 64x256, which reach past n, were slower than 64x64 and 64x160."""
 
 WRITE, WRITE_ROWS, WRITE_COLUMNS = 0.77, 58, 60
-"""How much longer device memory takes to write a D that the L2 does not hold than to deliver as many
-bytes: at all, and over the rows and over the columns that neighbouring tiles have. The more of it
-lies together, the better it is written. Fitted to 18 tiles of 4096x4096x40, 8 products
+"""How much longer device memory takes to write a D that the L2 does not hold than to deliver as
+many bytes: at all, and over the rows and over the columns that neighbouring tiles have. The more of
+it lies together, the better it is written. Fitted to 18 tiles of 4096x4096x40, 8 products
 (``benchmarks/results/program_sweep_short_k_h200.json``)."""
 
 LAST_WRITE = 0.91
