@@ -382,9 +382,10 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
         turn_parity ^= 1;
         // Scales of a slice: of this thread's rows, and of the blocks of columns that it sums.
         const float* of_rows = scale_a;
-        const float* of_columns = scale_b + n0 / 128 * LDSCALE_B;
+        const int first_block = n0 / 128;
+        const float* of_columns = scale_b + first_block * LDSCALE_B;
         const u32 in_first = 128 - static_cast<u32>(n0) % 128;  // columns in the first of them
-        const i64 to_next = n0 + in_first < N ? LDSCALE_B : 0;  // nothing behind n
+        const int more_blocks = (N - 1) / 128 - first_block;  // -1 past n
         float row_scale[FRAGMENTS_M][2];
         float column_scale[SCALES_N];
         auto load_scales = [&] {
@@ -395,8 +396,9 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
                     const int row = m0 + i * 64 + warp * 16 + lane / 4 + half * 8;
                     row_scale[i][half] = of_rows[min(row, M - 1)];
                 }
-            column_scale[0] = of_columns[0];
-            column_scale[1] = of_columns[to_next];
+#pragma unroll
+            for (int block = 0; block < SCALES_N; ++block)
+                column_scale[block] = of_columns[min(block, more_blocks) * LDSCALE_B];
         };
         int count = slices_to_sum;
         hide(count);  // or the compiler unrolls all slices, for which there are no registers
@@ -447,8 +449,8 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
                         const float(&of_row)[SCALES_N] = factor[i][e / 2];
-                        const bool behind = j * 8 / SCALE_N * SCALE_N >= in_first;
-                        const float scale = behind ? of_row[1] : of_row[0];
+                        const u32 column = j * 8 / SCALE_N * SCALE_N;
+                        const float scale = column < in_first ? of_row[0] : of_row[1];
                         acc[i][j][e] = __fmaf_rn(part[i][j][e], scale, acc[i][j][e]);
                     }
         }

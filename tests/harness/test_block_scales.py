@@ -58,7 +58,12 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         "m=72 n=128 k=256 dtype=e4m3",
         replace(ONE, tile_n=128, cluster_n=2),
     ),
+    "tiles of blocks past n, in clusters": (
+        "m=40 n=128 k=144 dtype=e4m3",
+        replace(ONE, tile_n=144, cluster_n=2),
+    ),
     "tiles past m, in clusters": ("m=64 n=136 k=256 dtype=e4m3", replace(TWO, cluster_m=2)),
+    "three blocks of columns": ("m=40 n=528 k=256 dtype=e4m3", replace(ONE, tile_n=176)),
     "parts of k": ("m=40 n=136 k=656 dtype=e4m3", replace(TWO, split_k=3)),
     "parts of k in a cluster": (
         "m=40 n=136 k=400 dtype=e4m3",
@@ -174,7 +179,7 @@ def test_p11_an_odd_number_of_blocks_of_k() -> None:
     m=st.integers(1, 150),
     n=st.integers(1, 20).map(lambda n: 16 * n),
     k=st.integers(1, 40).map(lambda k: 16 * k),
-    tile_n=st.sampled_from([8, 16, 40, 64, 96, 128, 144, 160, 192]),
+    tile_n=st.sampled_from([8, 16, 40, 64, 96, 128, 144, 152, 176, 192]),
     consumers=st.sampled_from([1, 2]),
     parts=st.sampled_from([1, 2]),
     cluster=st.sampled_from([(1, 1), (2, 1), (1, 2)]),
@@ -202,14 +207,14 @@ def test_the_blocks_that_a_tile_lies_in(tile_n: int) -> None:
     assert all((start + group - 1) // BLOCK == start // BLOCK for start in range(0, 4096, group))
 
 
-def test_the_tree_takes_tiles_of_two_blocks_at_most() -> None:
+def test_the_tree_takes_tiles_of_three_blocks_at_most() -> None:
     arch = load_arch("sm_90a")
     for m, n, k in ((4096, 2112, 7168), (4096, 7168, 16384), (64, 7168, 2048), (128, 24576, 1536)):
         text = f"m={m} n={n} k={k} dtype=e4m3 {SCALED}"
         body = decide(GemmSpec.from_text(text), arch).product.body
         assert isinstance(body, Wgmma)
         assert body.scaled
-        assert body.scales_n <= 2
+        assert body.scales_n <= 3
 
 
 def test_scaling_is_not_free() -> None:
@@ -319,10 +324,10 @@ def test_refusals(text: str, message: str) -> None:
             ),
         ),
         (
-            "tile_n=176",
+            "tile_n=176 tile_m=128 consumers=1",
             (
-                "tile_n = 176: the tile may lie in 3 blocks of B's scales; the limit is 2; the"
-                " nearest legal tile_n is 160"
+                "consumers = 1 with tile_m = 128, tile_n = 176: 352 accumulators a thread; the"
+                " limit is 192; the nearest legal consumers is 2"
             ),
         ),
         (
@@ -370,12 +375,18 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
      r"ldscale_a = .*;", "ldscale_a = m;"),
     ("upper and lower rows swapped", *CASES["two blocks, tails"],
      r"half \* 8;", "(1 - half) * 8;"),
-    ("the first block's for all columns", *CASES["two blocks, tails"], r"behind \? ", "false ? "),
-    ("the second block's for all columns", *CASES["two blocks, tails"], r"behind \? ", "true ? "),
+    ("the first block's for all columns", *CASES["two blocks, tails"],
+     r"column < in_first \?", "true ?"),
+    ("the second block's for all columns", *CASES["two blocks, tails"],
+     r"column < in_first \?", "false ?"),
     ("a group of columns in the wrong block", *CASES["two blocks, tails"],
-     r"(SCALE_N) >= in_first", r"\1 > in_first"),
+     r"column < in_first \?", "column <= in_first ?"),
+    ("the second block's for the third", *CASES["three blocks of columns"],
+     r"of_row\[2\]", "of_row[1]"),
+    ("the third block begins late", *CASES["three blocks of columns"],
+     r"in_first \+ 128", "in_first + 144"),
     ("past the last row", *CASES["two blocks, tails"], r"min\(row, M - 1\)", "row"),
-    ("past the last block", *CASES["two blocks, tails"], r"n0 \+ in_first < N", "true"),
+    ("past the last block", *CASES["two blocks, tails"], r"min\(block, more_blocks\)", "block"),
     ("past the last block of columns", *CASES["tiles past n, in clusters"],
      r"min\(n0, N - 1\)", "n0"),
     ("past the last slice", *CASES["one block of columns"], r"more \? LDSCALE_A : 0", "LDSCALE_A"),

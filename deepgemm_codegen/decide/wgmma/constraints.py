@@ -26,8 +26,9 @@ FRAGMENT_M, MAX_CONSUMER_ROWS = 64, 128
 MAX_ACCUMULATORS = 192
 """fp32 sums a thread, of the 240 registers that setmaxnreg gives a consumer thread."""
 
-MAX_SCALES = 2
-"""Blocks of B's columns that a tile may lie in: the second is told from the first by a select."""
+MAX_SCALES = 3
+"""Blocks of B's columns that a tile may lie in, each with a scale beside the sums: selects tell
+which one a group of columns has."""
 
 MAX_CLUSTER = 2
 """Blocks of a cluster; larger ones were slower for the author of fast.cu (its README, H100)."""
@@ -83,7 +84,7 @@ def columns(tile_n: int, *, integers: bool) -> Miss | None:
 
 
 def scales(tile_n: int, *, scaled: bool) -> Miss | None:
-    """A tile lies in one block of B's columns, or in two, and keeps the scale of each."""
+    """A tile lies in a few blocks of B's columns, and keeps the scale of each."""
     got = blocks_of(tile_n) if scaled else 0
     return (got, MAX_SCALES) if got > MAX_SCALES else None
 
