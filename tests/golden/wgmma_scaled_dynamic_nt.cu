@@ -34,8 +34,8 @@ enum : i64 {  // leading dimensions, elements
 // ==== product ================================================================================
 namespace product {
 enum : int {
-    TILE_M = 64,
-    TILE_N = 128,
+    TILE_M = 128,
+    TILE_N = 64,
     TILE_K = 128,
     CONSUMERS = 1,
     STAGES = 6,
@@ -133,12 +133,12 @@ __device__ __forceinline__ u64 descriptor(u32 address)
         | u64{ 1 } << 62;
 }
 
-// Keeps the sums in their registers: the compiler may not move what wgmma is still writing.
-__device__ __forceinline__ void pin(float (&acc)[FRAGMENTS_M][TILE_N / 8][4])
+// Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
+__device__ __forceinline__ void pin(float (&part)[TILE_N / 8][4])
 {
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M * TILE_N / 2; ++i)
-        asm volatile("" : "+f"(acc[i / (TILE_N / 2)][i / 4 % (TILE_N / 8)][i % 4]) : : "memory");
+    for (int i = 0; i < TILE_N / 2; ++i)
+        asm volatile("" : "+f"(part[i / 4][i % 4]) : : "memory");
 }
 
 __device__ __forceinline__ void wgmma_fence()
@@ -161,16 +161,12 @@ __device__ __forceinline__ void wgmma_wait()
 // d += a * b for 64 x TILE_N x 32, in flight until wgmma_wait.
 __device__ __forceinline__ void wgmma(float (&d)[TILE_N / 8][4], u64 a, u64 b)
 {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
                  "{ %0, %1, %2, %3, %4, %5, %6, %7, "
                  "%8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, "
-                 "%56, %57, %58, %59, %60, %61, %62, %63 }, "
-                 "%64, %65, 1, 1, 1;"
+                 "%24, %25, %26, %27, %28, %29, %30, %31 }, "
+                 "%32, %33, 1, 1, 1;"
                  : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]),
                    "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
                    "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
@@ -178,31 +174,19 @@ __device__ __forceinline__ void wgmma(float (&d)[TILE_N / 8][4], u64 a, u64 b)
                    "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
                    "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
                    "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
-                   "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]),
-                   "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
-                   "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]),
-                   "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]),
-                   "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-                   "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]),
-                   "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
-                   "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
-                   "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
+                   "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
                  : "l"(a), "l"(b));
 }
 
 // d = a * b: the first of a slice.
 __device__ __forceinline__ void wgmma_first(float (&d)[TILE_N / 8][4], u64 a, u64 b)
 {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
                  "{ %0, %1, %2, %3, %4, %5, %6, %7, "
                  "%8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, "
-                 "%56, %57, %58, %59, %60, %61, %62, %63 }, "
-                 "%64, %65, 0, 1, 1;"
+                 "%24, %25, %26, %27, %28, %29, %30, %31 }, "
+                 "%32, %33, 0, 1, 1;"
                  : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]),
                    "=f"(d[1][0]), "=f"(d[1][1]), "=f"(d[1][2]), "=f"(d[1][3]),
                    "=f"(d[2][0]), "=f"(d[2][1]), "=f"(d[2][2]), "=f"(d[2][3]),
@@ -210,15 +194,7 @@ __device__ __forceinline__ void wgmma_first(float (&d)[TILE_N / 8][4], u64 a, u6
                    "=f"(d[4][0]), "=f"(d[4][1]), "=f"(d[4][2]), "=f"(d[4][3]),
                    "=f"(d[5][0]), "=f"(d[5][1]), "=f"(d[5][2]), "=f"(d[5][3]),
                    "=f"(d[6][0]), "=f"(d[6][1]), "=f"(d[6][2]), "=f"(d[6][3]),
-                   "=f"(d[7][0]), "=f"(d[7][1]), "=f"(d[7][2]), "=f"(d[7][3]),
-                   "=f"(d[8][0]), "=f"(d[8][1]), "=f"(d[8][2]), "=f"(d[8][3]),
-                   "=f"(d[9][0]), "=f"(d[9][1]), "=f"(d[9][2]), "=f"(d[9][3]),
-                   "=f"(d[10][0]), "=f"(d[10][1]), "=f"(d[10][2]), "=f"(d[10][3]),
-                   "=f"(d[11][0]), "=f"(d[11][1]), "=f"(d[11][2]), "=f"(d[11][3]),
-                   "=f"(d[12][0]), "=f"(d[12][1]), "=f"(d[12][2]), "=f"(d[12][3]),
-                   "=f"(d[13][0]), "=f"(d[13][1]), "=f"(d[13][2]), "=f"(d[13][3]),
-                   "=f"(d[14][0]), "=f"(d[14][1]), "=f"(d[14][2]), "=f"(d[14][3]),
-                   "=f"(d[15][0]), "=f"(d[15][1]), "=f"(d[15][2]), "=f"(d[15][3])
+                   "=f"(d[7][0]), "=f"(d[7][1]), "=f"(d[7][2]), "=f"(d[7][3])
                  : "l"(a), "l"(b));
 }
 
@@ -370,9 +346,9 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
             float part[FRAGMENTS_M][TILE_N / 8][4];
             wgmma_fence();
 #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
+            for (int i = 0; i < FRAGMENTS_M; ++i) {
 #pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) {
+                for (int step = 0; step < STEPS; ++step) {
                     const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
                     const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
                     if (step == 0)
@@ -380,13 +356,13 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
                     else
                         wgmma(part[i], left, right);
                 }
-            wgmma_commit();
+                wgmma_commit();
+            }
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
-            wgmma_wait<0>();
-            pin(part);
-            if (thread == 0) mbarrier_arrive(empty + previous * 8);
+            wgmma_wait<1>();  // the second fragment is multiplied on
+            pin(part[0]);
             // Behind the wait, or the compiler makes the factors first, and wgmma waits for scales.
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
@@ -403,15 +379,24 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
             of_columns += more;
             load_scales();
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
-                for (int j = 0; j < TILE_N / 8; ++j)
+                for (int e = 0; e < 4; ++e) {
+                    const float(&of_row)[SCALES_N] = factor[0][e / 2];
+                    const float scale = of_row[0];
+                    acc[0][j][e] = __fmaf_rn(part[0][j][e], scale, acc[0][j][e]);
+                }
+            wgmma_wait<0>();
+            pin(part[1]);
+            if (thread == 0) mbarrier_arrive(empty + previous * 8);
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        const float(&of_row)[SCALES_N] = factor[i][e / 2];
-                        const float scale = of_row[0];
-                        acc[i][j][e] = __fmaf_rn(part[i][j][e], scale, acc[i][j][e]);
-                    }
+            for (int j = 0; j < TILE_N / 8; ++j)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    const float(&of_row)[SCALES_N] = factor[1][e / 2];
+                    const float scale = of_row[0];
+                    acc[1][j][e] = __fmaf_rn(part[1][j][e], scale, acc[1][j][e]);
+                }
         }
 
         // -- this part's sums to the workspace: four lanes write 32 bytes of a row --
@@ -668,19 +653,19 @@ extern "C" int gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_launch(
     TensorMap map_a;
     if (!failed)
         failed = encode(&map_a, a, CU_TENSOR_MAP_DATA_TYPE_UINT8, k,
-                        m, LDA * 1, 128, 64,
+                        m, LDA * 1, 128, 128,
                         CU_TENSOR_MAP_SWIZZLE_128B);
     TensorMap map_b;
     if (!failed)
         failed = encode(&map_b, b, CU_TENSOR_MAP_DATA_TYPE_UINT8, k,
-                        N, LDB * 1, 128, 128,
+                        N, LDB * 1, 128, 64,
                         CU_TENSOR_MAP_SWIZZLE_128B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(
         product::gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product, cudaFuncAttributeMaxDynamicSharedMemorySize,
         product::SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    const i64 product_blocks = min(ceildiv(i64{ m }, 64) * 8 * 2, i64{ sms });
+    const i64 product_blocks = min(ceildiv(i64{ m }, 128) * 16 * 2, i64{ sms });
     product::gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product<<<
         static_cast<unsigned>(product_blocks), product::THREADS, product::SHARED_BYTES, stream>>>(
         map_a, map_b, partials, scale_a, scale_b, alpha, m, k);

@@ -140,12 +140,12 @@ __device__ __forceinline__ u64 descriptor(u32 address)
         | u64{ 1 } << 62;
 }
 
-// Keeps the sums in their registers: the compiler may not move what wgmma is still writing.
-__device__ __forceinline__ void pin(float (&acc)[FRAGMENTS_M][TILE_N / 8][4])
+// Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
+__device__ __forceinline__ void pin(float (&part)[TILE_N / 8][4])
 {
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M * TILE_N / 2; ++i)
-        asm volatile("" : "+f"(acc[i / (TILE_N / 2)][i / 4 % (TILE_N / 8)][i % 4]) : : "memory");
+    for (int i = 0; i < TILE_N / 2; ++i)
+        asm volatile("" : "+f"(part[i / 4][i % 4]) : : "memory");
 }
 
 __device__ __forceinline__ void wgmma_fence()
@@ -410,9 +410,9 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
             float part[FRAGMENTS_M][TILE_N / 8][4];
             wgmma_fence();
 #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
+            for (int i = 0; i < FRAGMENTS_M; ++i) {
 #pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) {
+                for (int step = 0; step < STEPS; ++step) {
                     const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
                     const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
                     if (step == 0)
@@ -420,12 +420,13 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
                     else
                         wgmma(part[i], left, right);
                 }
-            wgmma_commit();
+                wgmma_commit();
+            }
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
-            pin(part);
+            pin(part[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
             // Behind the wait, or the compiler makes the factors first, and wgmma waits for scales.
             float factor[FRAGMENTS_M][2][SCALES_N];
@@ -443,16 +444,14 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
             of_columns += more;
             load_scales();
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
-                for (int j = 0; j < TILE_N / 8; ++j)
-#pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        const float(&of_row)[SCALES_N] = factor[i][e / 2];
-                        const u32 column = j * 8 / SCALE_N * SCALE_N;
-                        const float scale = column < in_first ? of_row[0] : of_row[1];
-                        acc[i][j][e] = __fmaf_rn(part[i][j][e], scale, acc[i][j][e]);
-                    }
+                for (int e = 0; e < 4; ++e) {
+                    const float(&of_row)[SCALES_N] = factor[0][e / 2];
+                    const u32 column = j * 8 / SCALE_N * SCALE_N;
+                    const float scale = column < in_first ? of_row[0] : of_row[1];
+                    acc[0][j][e] = __fmaf_rn(part[0][j][e], scale, acc[0][j][e]);
+                }
         }
         if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
         pass();

@@ -436,7 +436,7 @@ GOLDEN: dict[str, Program] = {
         arch="sm_90a",
     ),
     "wgmma_scaled_dynamic_nt": _plan(
-        WgmmaChoice(64, 128, 1, 1, 6, 1, 1, 16, split_k=2, tile_k=128),
+        WgmmaChoice(128, 64, 1, 1, 6, 1, 1, 16, split_k=2, tile_k=128),
         m="dynamic:128",
         n=1000,
         k="dynamic:7168",
