@@ -108,7 +108,8 @@ __device__ __forceinline__ void copy_tile(Element* copy, i64 pitch,
     for (int pass = 0; pass < PASSES; ++pass) {
         const i64 row = row0 + pass * PASS_ROWS;
         const Element* const from = source + (row * ld + column);
-        whole[pass] = request_16(words[pass], skipped[pass], from, end);
+        // A row too many would leave the matrix all the same; asked first, it costs ptxas no spill.
+        whole[pass] = row < rows && request_16(words[pass], skipped[pass], from, end);
     }
 
 #pragma unroll

@@ -69,6 +69,10 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         "m=40 n=136 k=400 dtype=e4m3",
         replace(TWO, split_k=3, cluster_k=3),
     ),
+    "parts of k in a cluster, two consumers": (  # on an H200 rows of the second were wrong
+        "m=120 n=128 k=400 dtype=e4m3",
+        WgmmaChoice(128, 128, 2, 1, 3, 1, 1, 8, tile_k=128, split_k=2, cluster_k=2),
+    ),
     "sizes at run time": ("m=dynamic:130 n=dynamic:140 k=272 dtype=e4m3 ldd=144", TWO),
     "k at run time": ("m=40 n=64 k=dynamic:528 dtype=e4m3 lda=528 ldb=528", ONE),
     "parts of a k at run time": (

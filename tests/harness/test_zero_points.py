@@ -65,6 +65,10 @@ CASES: list[tuple[str, Choice | None]] = [
         f"m=100 n=64 k=528 dtype=int8 layout=nt arch=sm_90a launch=dependent layout_d=t {BOTH}",
         replace(WGMMA, split_k=2),
     ),
+    (
+        f"m=120 n=64 k=400 dtype=int8 layout=nt arch=sm_90a {BOTH}",
+        WgmmaChoice(128, 64, 2, 1, 4, 1, 1, 8, tile_k=128, split_k=2, cluster_k=2),
+    ),
     (f"m=64 n=80 k=144 dtype=int8 layout=tn arch=sm_90a repack=on family=wgmma {BOTH}", None),
 ]  # fmt: skip
 

@@ -5,7 +5,8 @@
                         the long operand at the L2's where few tiles leave the others idle
                latency: turns * rings * ring, what warps wait for loads and work between them
                loads:   lines that the load/store unit looks up
-    ring = LATENCY + stages * work
+    ring = max(stages * work, LATENCY + work); WAIT + stages * work where the long operand lies
+           across k
 
 A multiprocessor computes ``rounds`` tiles, as many at a time as blocks are resident: that makes its
 turns. A warp asks for ``stages`` slices together, waits, and works on them before it asks again: it
@@ -34,8 +35,9 @@ __all__ = ["TileCost", "kernel_clocks", "predict", "tile_cost"]
 FILL = 19
 """Clocks at the kernel's start for each line of 128 bytes that a warp asks for first."""
 
-LATENCY = 1.0
-"""A busy memory's latencies that a warp waits for its ring."""
+LATENCY, WAIT = 0.59, 1.0
+"""Parts of a busy memory's latency that a warp waits for its ring: rows along k, fitted while each
+slot was asked for as soon as it had been multiplied, which other warps hide; rows across k."""
 
 ROW_WORK, FRAGMENT_WORK = 170, 9
 """Clocks that a warp is busy with a slice, each eight rows of the short side and each fragment."""
@@ -138,7 +140,11 @@ def _memory(task: Task, tile: TileCost, slices: int, blocks: int) -> float:
 
 def _latency(task: Task, tile: TileCost, stages: int, slices: int, turns: int) -> float:
     """Clocks in which a warp comes round its ring as often as its slices ask for, all turns."""
-    ring = LATENCY * task.machine.loaded_latency + stages * tile.work
+    latency = task.machine.loaded_latency
+    if task.sides.long_lanes.k_major:
+        ring = max(stages * tile.work, LATENCY * latency + tile.work)
+    else:
+        ring = WAIT * latency + stages * tile.work
     return turns * slices / stages * ring
 
 
