@@ -16,7 +16,7 @@ SHOWN = ("dtype", "m", "n", "k", "layout", "launch", "split_k", "epilogue", "dty
 
 def problem(spec: str) -> str:
     """The spec's line without what the whole table shares."""
-    fields = dict(word.split("=", 1) for word in spec.split())
+    fields = dict(word.split("=", 1) for word in spec.split() if "=" in word)
     sizes = "x".join(fields[name] for name in "mnk")
     rest = [fields[name] for name in SHOWN[4:] if name in fields]
     return " ".join([fields["dtype"], sizes, *rest])
@@ -24,14 +24,14 @@ def problem(spec: str) -> str:
 
 def row(kernel: dict[str, Any]) -> str:
     """One kernel's line."""
-    if "us" not in kernel:
+    if kernel.get("us") is None:
         return f"| {problem(kernel['spec'])} | {kernel.get('plan', '')} | {kernel['error']} |"
     cells = [problem(kernel["spec"]), kernel["plan"], f"{kernel['us']:.2f}"]
     cells += [f"{kernel['tflops']:.0f}", f"{kernel['gbs']:.0f}", f"{kernel['of_ceiling']:.0%}"]
     for rival in ("cuBLAS", "cuBLASLt"):
         against = kernel["against"].get(rival, {})
         cells += (
-            [f"{against['us']:.2f}", f"{against['ratio']:.3f}"] if "us" in against else ["", ""]
+            [f"{against['us']:.2f}", f"{against['ratio']:.3f}"] if against.get("us") else ["", ""]
         )
     return f"| {' | '.join(cells)} |"
 
@@ -60,7 +60,7 @@ def main() -> None:
             groups.setdefault(kernel["group"], []).append(kernel)
     for name, kernels in [*groups.items(), ("all", [k for g in groups.values() for k in g])]:
         ratios = {
-            rival: [k["against"][rival]["ratio"] for k in kernels if "ratio" in k["against"][rival]]
+            rival: [r for k in kernels if (r := k["against"].get(rival, {}).get("ratio"))]
             for rival in ("cuBLAS", "cuBLASLt")
         }
         means = [f"{exp(sum(map(log, r)) / len(r)):.3f}" if r else "" for r in ratios.values()]
