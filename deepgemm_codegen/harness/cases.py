@@ -322,6 +322,9 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
     if not spec.multiplies:  # rows of whole vectors, of elements one by one, and of both lengths
         half = spec.n.size // 2
         wanted[1:1] = [sizes(tile_m + 1, half // 16 * 16 or 1, 0), sizes(2, half | 1, 0, padding=1)]
+    elif spec.n.dynamic and wanted[0].bind(program, 1.0, 0.0).by_rows:
+        # As rows of vectors are judged alone: more of them than a tile, and of whole vectors.
+        wanted.append(sizes(tile_m + 1, spec.n.size // 32 * 16 or 1, tile_k))
     found = []
     has_c = spec.dtype_c is not None
     for number, one in enumerate(dict.fromkeys(wanted)):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from deepgemm_codegen.decide import MmaSyncChoice, RowChoice, SimtChoice
 from deepgemm_codegen.epilogue import STEPS
+from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
@@ -211,3 +212,11 @@ def test_cuda_cores_keep_sums_for_rows() -> None:
     assert [kernel.body.role for kernel in plan.kernels] == ["product", "rows"]
     verdict = judge(device_of(plan), plan)
     assert verdict.passed, "\n".join(format_verdict(verdict))
+
+
+def test_rows_of_whole_vectors_end_within_a_block_of_rows() -> None:
+    text = "m=dynamic:512 n=dynamic:512 k=256 arch=sm_90 epilogue=layer_norm"
+    program = program_of(text, MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8))
+    rows = program.kernels[-1].m.tile
+    sizes = [(c.problem.m, c.problem.n) for c in cases_of(program, 0) if c.problem.n % 16 == 0]
+    assert any(m > rows and m % rows for m, n in sizes if n)

@@ -89,7 +89,7 @@ def test_explanations_are_of_operators_and_unique() -> None:
     keys = [key for e in found for key in product(e.families or ("",), e.operators, e.lines)]
     assert len(set(keys)) == len(keys)
     assert all(e.why and e.most > 0 for e in found)
-    assert all(line and line == line.strip() for e in found for line in e.lines)
+    assert all(line == line.strip() for e in found for line in e.lines)
 
 
 def test_a_draw_has_what_matters_and_is_the_same_for_a_seed() -> None:
@@ -110,10 +110,10 @@ def test_a_draw_has_what_matters_and_is_the_same_for_a_seed() -> None:
 def test_the_committed_score_is_enough_and_explained() -> None:
     score = json.loads((RESULTS / "mutation_score.json").read_text())
     records = [Record.of_json(fields) for fields in score["kernels"]]
-    assert share_killed(records) >= 0.96  # of the kernels that are judged so far
+    assert share_killed(records) >= 0.967  # 97 % are wanted
     of_family = Counter(one.family for one in records)
-    assert set(of_family) <= FAMILIES
-    assert len(of_family) >= 10
+    assert set(of_family) == FAMILIES
+    assert min(of_family.values()) == 10
     found = groups(records, read())
     assert [g for g in found if g.explanation is None] == []
     told = (RESULTS / "mutation_score.md").read_text()
