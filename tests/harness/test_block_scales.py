@@ -398,6 +398,8 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
      r"__fmaf_rn\((part\[.*?\]), scale, (acc.*?)\);", r"__fmul_rn(scale, __fadd_rn(\1, \2));"),
     ("every part begins at the first slice", *CASES["parts of k"],
      r"(of_rows = scale_a) \+ .*;", r"\1;"),
+    ("rows of the first consumer", *CASES["parts of k in a cluster, two consumers"],
+     r"m0 \+ consumer \* CONSUMER_M \+ (i \* 64 \+ warp \* 16 \+ lane / 4)", r"m0 + \1"),
     ("and B's", *CASES["parts of k in a cluster"],
      r"(of_columns = scale_b \+ .*) \+ first_slice;", r"\1;"),
 ]  # fmt: skip
