@@ -219,7 +219,8 @@ gpt2_lm_head_decode_sm_90_41121745(
             }
         };
 
-        // -- main loop: a slot is multiplied while the others are on their way, and filled again --
+        // -- main loop: all slots are multiplied, then all asked for again: ptxas waits for loads
+        // of a former turn all at once, so that a slot refilled between would be waited for. --
 #pragma unroll
         for (int slot = 0; slot < STAGES; ++slot)
             if (slot < SLICES)
@@ -227,13 +228,13 @@ gpt2_lm_head_decode_sm_90_41121745(
 #pragma unroll 1
         for (int first = 0; first < SLICES; first += STAGES) {
 #pragma unroll
-            for (int slot = 0; slot < STAGES; ++slot) {
-                const int slice = first + slot;
-                if (slice < SLICES)
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot < SLICES)
                     multiply(slot);
-                if (slice + STAGES < SLICES)
-                    load(slot, slice + STAGES);
-            }
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot + STAGES < SLICES)
+                    load(slot, first + slot + STAGES);
         }
     }
 
