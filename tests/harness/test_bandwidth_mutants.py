@@ -60,11 +60,11 @@ MUTANTS = {
     # -- slots --
     "a slot loaded ahead of its use": Mutant(
         "whole",
-        r"if \(slice < SLICES\)\n( *)multiply\(slot\);\n(.*\n.*);",
-        r"\2;\n\1if (slice < SLICES)\n\1    multiply(slot);",
+        r"(#pragma unroll\n.*\n.*\n *multiply\(slot\);\n)(#pragma unroll\n.*\n.*\n *load.*;\n)",
+        r"\2\1",
     ),
     "a slice skipped": Mutant(
-        "whole", r"load\(slot, slice \+ STAGES\)", "load(slot, slice + STAGES + 1)"
+        "whole", r"load\(slot, first \+ slot \+ STAGES\)", "load(slot, first + slot + STAGES + 1)"
     ),
     "a slot multiplied twice": Mutant("whole", r"multiply\(slot\);", "multiply(0);"),
     "prologue one slot short": Mutant(

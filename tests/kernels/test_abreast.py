@@ -62,7 +62,7 @@ def test_blocks_bring_all_their_tiles() -> None:
 
 TINY = {
     "m=8 n=8 k=8 batch=100000 dtype=fp32": 4,
-    "m=16 n=16 k=16 batch=10000": 4,
+    "m=16 n=16 k=16 batch=10000": 2,
     "m=32 n=32 k=32 batch=10000": 1,
     "m=8 n=8 k=32 batch=65537": 4,
     "m=16 n=16 k=16 batch=100": 1,
@@ -83,8 +83,8 @@ def test_the_tree_packs_what_would_only_start_blocks(text: str) -> None:
 def test_the_reason_tells_what_blocks_take_to_start() -> None:
     spec = GemmSpec.from_text("m=16 n=16 k=16 batch=10000 arch=sm_90 gpu=H200")
     last = explain(spec, load_arch(spec.arch, spec.gpu)).decisions[-1]
-    assert (last.id, last.question, last.choice) == ("D16", "tiles abreast", "4 a block")
-    assert last.reason == ("10000 blocks of 32 threads would take 10.0 us to start, 2500 take 2.5")
+    assert (last.id, last.question, last.choice) == ("D16", "tiles abreast", "2 a block")
+    assert last.reason == ("10000 blocks of 32 threads would take 10.0 us to start, 5000 take 5.0")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 16])
