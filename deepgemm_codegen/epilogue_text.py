@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.bodies import Wgmma
 from deepgemm_codegen.epilogue import column_vectors
+from deepgemm_codegen.wgmma import Wgmma
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen import __version__
 from deepgemm_codegen.block_scales import SCALES, line
-from deepgemm_codegen.bodies import Reduce, Wgmma
+from deepgemm_codegen.bodies import Reduce
 from deepgemm_codegen.epilogue_text import matrices_of
 from deepgemm_codegen.expressions import in_c
 from deepgemm_codegen.naming import spec_digest
@@ -20,6 +20,7 @@ from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.repack import Repack
 from deepgemm_codegen.row_scales import RowScales
 from deepgemm_codegen.tma import TMA_ALIGNMENT
+from deepgemm_codegen.wgmma import Wgmma
 from deepgemm_codegen.workspace import ALIGNMENT
 from deepgemm_codegen.zero_points import ZeroPoints
 

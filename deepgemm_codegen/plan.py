@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import MmaSync, Reduce, Wgmma
+from deepgemm_codegen.bodies import MmaSync, Reduce
 from deepgemm_codegen.expressions import (
     Expression,
     FloorDiv,
@@ -46,6 +46,7 @@ from deepgemm_codegen.signature import (
 from deepgemm_codegen.simt import Simt
 from deepgemm_codegen.tiles import PARTIALS
 from deepgemm_codegen.tma import TensorMap
+from deepgemm_codegen.wgmma import Wgmma
 from deepgemm_codegen.workspace import NO_WORKSPACE, Workspace
 from deepgemm_codegen.zero_points import ZEROS, ZeroPoints
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
-from deepgemm_codegen.bodies import MmaSync, Reduce, Wgmma
+from deepgemm_codegen.bodies import MmaSync, Reduce
 from deepgemm_codegen.epilogue_text import output_primitives
 from deepgemm_codegen.plan import ASIDE, Rows
 from deepgemm_codegen.repack import VECTOR_BYTES, Repack
 from deepgemm_codegen.rows_text import row_primitives
 from deepgemm_codegen.simt import Simt
+from deepgemm_codegen.wgmma import Wgmma
 from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bodies import Wgmma
 from deepgemm_codegen.epilogue_text import (
     Float8Text,
     StepText,
@@ -26,6 +25,7 @@ from deepgemm_codegen.plan import Persistent, Rows
 from deepgemm_codegen.primitives import mma_primitive, primitives_of
 from deepgemm_codegen.rows_text import RowsText, rows_text
 from deepgemm_codegen.stride_text import PointerText, batch_pointers, batch_strides, stride_of
+from deepgemm_codegen.wgmma import Wgmma
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

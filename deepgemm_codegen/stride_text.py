@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bodies import Reduce, Wgmma
+from deepgemm_codegen.bodies import Reduce
 from deepgemm_codegen.epilogue_text import matrices_of, matrix_text
 from deepgemm_codegen.plan import Rows
 from deepgemm_codegen.repack import Repack
 from deepgemm_codegen.row_scales import VALUES, RowScales
+from deepgemm_codegen.wgmma import Wgmma
 from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:

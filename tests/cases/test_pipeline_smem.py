@@ -11,10 +11,10 @@ import re
 
 import pytest
 
-from deepgemm_codegen.bodies import Wgmma
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.inputs import Normal
 from deepgemm_codegen.harness.verify import judge
+from deepgemm_codegen.wgmma import Wgmma
 from tests.cases import planted as faults
 from tests.cases.planted import planted
 from tests.harness.support import assert_right, device_of, launch, plan_of, source_of

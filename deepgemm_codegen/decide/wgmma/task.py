@@ -82,7 +82,7 @@ class Task(NamedTuple):
         return ring + stages * barriers + store
 
     def turns(self, stages: int) -> bool:
-        """Whether slots of a ring are filled again; see `bodies.Wgmma`."""
+        """Whether slots of a ring are filled again; see `wgmma.Wgmma`."""
         return self.cluster_k == 1 or self.problem.dynamic_k or self.slices > stages
 
 
