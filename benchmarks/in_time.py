@@ -34,9 +34,10 @@ def in_time(
         results by the job's index; indices of the jobs that were begun and killed.
     """
     end = time.monotonic() + seconds
-    one_thread_each()
     results: dict[int, Result] = {}
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=one_thread_each
+    )
     futures = {pool.submit(function, job): index for index, job in enumerate(jobs)}
     try:
         for future in as_completed(futures, timeout=max(0.0, end - time.monotonic())):

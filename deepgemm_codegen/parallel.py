@@ -50,8 +50,7 @@ def in_processes(
     # A fork would copy the locks of the caller's threads, and a GPU's context, which cannot be
     # used twice; a fresh process starts clean everywhere.
     jobs = min(jobs, len(items))
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_die_with_parent)
-    one_thread_each()
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin)
     try:
         waiting: Iterable[_Item] = iter(items)
         flying = deque(pool.submit(work, item) for item in islice(waiting, jobs * _FLYING))
@@ -65,12 +64,18 @@ def in_processes(
 
 
 def one_thread_each() -> None:
-    """Has the workers that this process starts from now on leave numpy's products to one thread.
+    """Leaves numpy's products to one thread, in a worker that has not imported it yet.
 
-    Its libraries would start a thread a core in each, which then wait for each other.
+    Its libraries would start a thread a core in every worker, which then wait for each other.
     """
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+
+
+def _begin() -> None:
+    """What a worker does before its first item."""
+    one_thread_each()
+    _die_with_parent()
 
 
 def _die_with_parent() -> None:

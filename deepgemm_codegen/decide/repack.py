@@ -105,9 +105,8 @@ def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
         return Copies()
     letters = "ab" if spec.pairs is None else "a"
     turned = tuple(letter for letter in letters if along_k and _lies_across(spec, letter))
-    anywhere = tuple(letter for letter in letters if along_k and spec.scattered(letter))
     unread = tuple(letter for letter in letters if along_k and tma_obstacle(spec, letter))
-    wanting = {*turned, *anywhere, *unread}
+    wanting = {*turned, *unread}
     found = Copies(tuple(each for each in letters if each in wanting or _off(spec, each)), turned)
     if not found or sum(_tiles(spec, letter, found) for letter in found.letters) > MAX_GRID:
         return Copies()
