@@ -140,10 +140,7 @@ def kernel_clocks(
     if tile.consumers == 1:
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
     out = task.out / rounds
-    written = out
-    if output_bytes(problem) > machine.l2_bytes:
-        spread = WRITE_ROWS / (tile_m * cluster_m) + WRITE_COLUMNS / (tile_n * cluster_n)
-        written *= WRITE + spread
+    written = _written(task, tile_m * cluster_m, tile_n * cluster_n) / rounds
     tma = task.tma_store and tile.whole_panels
     finish = finish_clocks(task, tile)
     if problem.c_bytes and not task.partial:
@@ -210,6 +207,13 @@ def step_clocks(task: Task) -> float:
     return max(problem.step_issue, problem.step_special - FINISH_TMA / 2)
 
 
+def _written(task: Task, rows: int, columns: int) -> float:
+    """Clocks in which D is written, and C read, by tiles or clusters of so many elements."""
+    if output_bytes(task.problem) <= task.machine.l2_bytes:
+        return task.out
+    return task.out * (WRITE + WRITE_ROWS / rows + WRITE_COLUMNS / columns)
+
+
 def _l2_clocks(task: Task, lines: float) -> float:
     """Clocks a slice in which the L2 delivers so many rows of A and columns of B."""
     flow = lines * PANEL_BYTES * task.heat / task.machine.tma_rate
@@ -262,9 +266,10 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     transfer = max(parts["L2"], parts["device memory"])
     parts["latency"] = (machine.loaded_latency + transfer) / depth * (ring > depth)
     bound = max(parts, key=lambda part: parts[part])
-    if task.out > steps * parts[bound]:
+    written = _written(task, tile_m * cluster_m, tile_n * cluster_n)
+    if written > steps * parts[bound]:
         bound = "the writing of D"
-    if max(steps * parts[bound] if bound in parts else 0.0, task.out) < (
+    if max(steps * parts[bound] if bound in parts else 0.0, written) < (
         LAUNCH_US * machine.clock_mhz
     ):
         bound = "launch and latency"
