@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["in_time"]
 
+LONGEST = 1e6
+"""Seconds, eleven days: a clock takes no infinity."""
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -33,14 +36,14 @@ def in_time(
     Returns:
         results by the job's index; indices of the jobs that were begun and killed.
     """
-    end = time.monotonic() + seconds
+    end = time.monotonic() + min(max(seconds, 0.0), LONGEST)
     results: dict[int, Result] = {}
     pool = ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=one_thread_each
     )
     futures = {pool.submit(function, job): index for index, job in enumerate(jobs)}
     try:
-        for future in as_completed(futures, timeout=max(0.0, end - time.monotonic())):
+        for future in as_completed(futures, timeout=end - time.monotonic()):
             results[futures[future]] = future.result()
     except TimeoutError:
         begun = [index for future, index in futures.items() if future.running()]

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 
-def judge(job: tuple[str, str, str, int]) -> dict[str, Any]:
-    """The verdict on one spec, as a JSON object."""
+def judge(job: tuple[str, str, str, int], effort: float = 1.0) -> dict[str, Any]:
+    """The verdict on one spec, as a JSON object; ``effort`` is the emulator's."""
     from deepgemm_codegen.arch import load_arch
     from deepgemm_codegen.decide import decide
     from deepgemm_codegen.harness import as_json, format_verdict
@@ -42,7 +42,7 @@ def judge(job: tuple[str, str, str, int]) -> dict[str, Any]:
         return build_cubin(code, name=program.name, arch=target)
 
     begun = time.process_time()
-    verdict = verdict_of(program, build, on=on, settings=Settings(seed))  # type: ignore[arg-type]
+    verdict = verdict_of(program, build, on=on, settings=Settings(seed, effort))  # type: ignore[arg-type]
     return {
         "source": source,
         "spec": text,

@@ -13,7 +13,7 @@ from deepgemm_codegen.errors import InputError
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.families import Considered
-    from deepgemm_codegen.decide.family import Setting
+    from deepgemm_codegen.decide.family import Family, Setting
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["check_types", "refuse"]
@@ -75,22 +75,9 @@ def _refuse_families(setting: Setting, considered: Considered) -> InputError:
     if all(own.values()):
         why = "; ".join(f"{shown}: {obstacle}" for shown, obstacle in own.items())
         return InputError(f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}")
-    for family in families:
-        if family.name != overrides.family:
-            continue
-        for name, value in overrides.numbers().items():
-            if name not in family.legal:
-                having = owners(name, spec, arch)
-                return InputError(
-                    f"{name} = {value} with family = {family.name}: only {' and '.join(having)}"
-                    f" {'has' if len(having) == 1 else 'have'} it; leave out one of these overrides"
-                )
-        able = next(f.name for f in reversed(families) if not f.obstacle(spec, arch))
-        remedy = f"the nearest legal family is {able}"
-        if family.name == "wgmma" and not arch.wgmma:
-            remedy = f"give arch sm_90a, or family {able}"
-        obstacle = considered.obstacles[family.name]
-        return InputError(f"family = {family.name}: {obstacle}; {remedy}")
+    forced = next((family for family in families if family.name == overrides.family), None)
+    if forced is not None:
+        return _refuse_forced(forced, setting, considered)
     for family in families:
         if not foreign_override(family, spec, arch):
             obstacle = considered.obstacles[family.name]
@@ -107,3 +94,22 @@ def _refuse_families(setting: Setting, considered: Considered) -> InputError:
             )
     names = " and ".join(f"{name} = {value}" for name, value in overrides.items())
     return InputError(f"{names}: no kernel family has them all; leave out one of these overrides")
+
+
+def _refuse_forced(family: Family, setting: Setting, considered: Considered) -> InputError:
+    """The error where the family that an override names does not serve the spec."""
+    spec, arch = setting.spec, setting.arch
+    for name, value in spec.overrides.numbers().items():
+        if name not in family.legal:
+            having = owners(name, spec, arch)
+            return InputError(
+                f"{name} = {value} with family = {family.name}: only {' and '.join(having)}"
+                f" {'has' if len(having) == 1 else 'have'} it; leave out one of these overrides"
+            )
+    able = next(f.name for f in reversed(considered.families) if not f.obstacle(spec, arch))
+    remedy = f"the nearest legal family is {able}"
+    if family.name == "wgmma" and not arch.wgmma:
+        remedy = f"give arch sm_90a, or family {able}"
+    elif not family.obstacle(spec, arch):  # it serves the spec, and another override keeps it out
+        remedy = "leave out one of these overrides"
+    return InputError(f"family = {family.name}: {considered.obstacles[family.name]}; {remedy}")

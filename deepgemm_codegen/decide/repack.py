@@ -94,7 +94,7 @@ def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
     """The copies that would help a product, of operands whose rows start off 16 bytes.
 
     None where the user wants no copy, where one cannot be, or would take more than `MOST_BYTES`
-    that nobody has asked for. A B of two halves stays where it is: no kernel copies pairs.
+    that nobody has asked for.
 
     Args:
         spec: the product.
@@ -103,11 +103,10 @@ def copies_for(spec: GemmSpec, *, along_k: bool = False) -> Copies:
     """
     if spec.overrides.repack == "off" or spec.k.size == 0:
         return Copies()
-    letters = "ab" if spec.pairs is None else "a"
-    turned = tuple(letter for letter in letters if along_k and _lies_across(spec, letter))
-    unread = tuple(letter for letter in letters if along_k and tma_obstacle(spec, letter))
+    turned = tuple(letter for letter in "ab" if along_k and _lies_across(spec, letter))
+    unread = tuple(letter for letter in "ab" if along_k and tma_obstacle(spec, letter))
     wanting = {*turned, *unread}
-    found = Copies(tuple(each for each in letters if each in wanting or _off(spec, each)), turned)
+    found = Copies(tuple(each for each in "ab" if each in wanting or _off(spec, each)), turned)
     if not found or sum(_tiles(spec, letter, found) for letter in found.letters) > MAX_GRID:
         return Copies()
     if max(_pitch(spec, letter, found) for letter in found.letters) > MAX_DIMENSION:

@@ -93,6 +93,7 @@ def with_zero_points(program: Program, arch: Arch) -> Program:
         name=f"{name}_zeros",
         epilogue=(),
         body=body,
+        abreast=1,
         schedule=Grid(raster_group=1),
         decisions=(),
         dependent=spec.launch == "dependent",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.tiles import Extent
 
 __all__ = [
     "block_of",
@@ -270,12 +271,8 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
         along, across = (each.evaluate(problem.sizes) for each in body.tiles_of(matrix))
         height = matrix.rows.expression.evaluate(problem.sizes)
         for region in regions_of(problem, tiles):
-            spans = {
-                "M": (region.row, region.row_end),
-                "N": (region.column, region.column_end),
-                "K": (0, problem.k),
-            }
-            rows, columns = spans[matrix.rows.name], spans[matrix.columns.name]
+            rows = _read_of(problem, matrix.rows, region)
+            columns = _read_of(problem, matrix.columns, region)
             tile_rows, tile_columns = body.tile_of(matrix)
             product = region.batch if matrix.batch > 1 else 0
             if matrix.singly:
@@ -284,11 +281,24 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
                 tiles_above, above = 0, product * height
             found.update(
                 first + (tiles_above + row) * across + column
-                for row in _covering(above + rows[0], above + rows[1], tile_rows)
-                for column in _covering(*columns, tile_columns)
+                for start, end in rows
+                for row in _covering(above + start, above + end, tile_rows)
+                for span in columns
+                for column in _covering(*span, tile_columns)
             )
         first += along * across
     return tuple(sorted(found))
+
+
+def _read_of(problem: Problem, extent: Extent, region: Region) -> tuple[tuple[int, int], ...]:
+    """What a tile of D reads along one extent of an operand: both halves where it has two."""
+    start, end = {
+        "M": (region.row, region.row_end),
+        "N": (region.column, region.column_end),
+        "K": (0, problem.k),
+    }[extent.name]
+    beginnings = (0, problem.n) if extent.both else (0,)
+    return tuple((half + start, half + end) for half in beginnings)
 
 
 def _summing_blocks(problem: Problem, body: ZeroPoints, tiles: tuple[int, ...]) -> tuple[int, ...]:
@@ -369,6 +379,7 @@ def choose_blocks(
     if problem.by_rows:
         count = max(count // tiles_n, 1)
     batch = problem.spec.batch
+    count = min(count, batch * tiles_m * tiles_n)  # the rest of the grid lies past the edges
     last_m, last_n = tiles_m - 1, tiles_n - 1
     group = problem.plan.schedule.raster_group * problem.plan.m.cluster
     draw = random.Random(f"{seed} {problem}")  # noqa: S311  sampling, not secrets

@@ -45,20 +45,21 @@ FAMILIES = {
     "m=24 n=512 k=512 layout=nt": ("mma_sync", "3.8 us predicted; wgmma would take 4.3"),
     "m=1024 n=1023 k=1024": ("wgmma", "8.9 us predicted; mma.sync would take longer"),
     "m=1024 n=1023 k=1024 repack=off": (
-        "mma_sync", "no wgmma: ldb = 1023 is 2046 bytes, no multiple of 16"
+        "mma_sync", "no wgmma: ldb = 1023 is 2046 bytes, no multiple of 16, and repack = off"
     ),
     f"{SERVED} lda=1028 repack=off": (
-        "mma_sync", "no wgmma: lda = 1028 is 2056 bytes, no multiple of 16"
+        "mma_sync", "no wgmma: lda = 1028 is 2056 bytes, no multiple of 16, and repack = off"
     ),
     f"{SERVED} align_b=8 repack=off": (
-        "mma_sync", "no wgmma: B is aligned to 8 bytes, TMA wants 16"
+        "mma_sync", "no wgmma: B is aligned to 8 bytes, TMA wants 16, and repack = off"
     ),
     "m=1024 n=1024 k=dynamic layout=nt repack=off": (
-        "mma_sync", "no wgmma: lda is known only at run time"
+        "mma_sync", "no wgmma: lda is known only at run time, and repack = off"
     ),
     "m=40 n=40 k=41 layout=nt": ("mma_sync", "3.6 us predicted; wgmma would take 5.4"),
     f"{SERVED} batch=3 stride_a=1048580 repack=off": (
-        "mma_sync", "no wgmma: stride_a = 1048580 is 2097160 bytes, no multiple of 16"
+        "mma_sync",
+        "no wgmma: stride_a = 1048580 is 2097160 bytes, no multiple of 16, and repack = off",
     ),
     f"{SERVED} batch=3": ("wgmma", "14.0 us predicted; mma.sync would take longer"),
     "m=1024 n=1024 k=0 layout=nt lda=8 ldb=8": (
@@ -293,8 +294,11 @@ REFUSALS = {
         "family = wgmma: sm_90 has no wgmma; give arch sm_90a, or family mma_sync"
     ),
     "family=wgmma lda=1028 repack=off": (
-        "family = wgmma: lda = 1028 is 2056 bytes, no multiple of 16;"
+        "family = wgmma: lda = 1028 is 2056 bytes, no multiple of 16, and repack = off;"
         " the nearest legal family is mma_sync"
+    ),
+    "family=wgmma tensor_cores=off": (
+        "family = wgmma: tensor_cores = off; leave out one of these overrides"
     ),
     "family=wgmma warps_m=2": (
         "warps_m = 2 with family = wgmma: only mma.sync has it; leave out one of these overrides"
@@ -395,7 +399,10 @@ def test_it_explains_both_families() -> None:
 @pytest.mark.parametrize(
     ("text", "rival"),
     [
-        ("m=1024 n=1023 k=1024 repack=off", "none: ldb = 1023 is 2046 bytes, no multiple of 16"),
+        (
+            "m=1024 n=1023 k=1024 repack=off",
+            "none: ldb = 1023 is 2046 bytes, no multiple of 16, and repack = off",
+        ),
         (
             f"{SERVED} tile_m=96",
             "none: tile_m = 96: not a multiple of 64; the nearest legal are 64 and 128",

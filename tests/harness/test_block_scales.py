@@ -80,6 +80,10 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         replace(ONE, split_k=2),
     ),
     "scales of rows behind it": ("m=70 n=64 k=272 dtype=e4m3 epilogue=quantize:e4m3:dynamic", ONE),
+    "scales of rows behind parts in a cluster": (  # once named D where it wrote the values
+        "m=70 n=64 k=400 dtype=e4m3 epilogue=quantize:e4m3:dynamic",
+        replace(TWO, split_k=3, cluster_k=3),
+    ),
     "a norm behind it": ("m=70 n=104 k=144 dtype=e4m3 epilogue=rms_norm launch=dependent", TWO),
 }  # fmt: skip
 

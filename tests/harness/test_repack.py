@@ -50,6 +50,16 @@ CASES = [
     ),
     (f"m=64 n=65 k=900 dtype=e4m3 layout=nn {HOPPER}", replace(WGMMA_BYTES, split_k=3), B_TURNED),
     ("m=64 n=65 k=600 arch=sm_90a launch=dependent", replace(WGMMA, split_k=3), Copies(("b",))),
+    # B of two halves, in one copy.
+    ("m=100 n=75 k=71 layout=nt epilogue=bias,swiglu arch=sm_90a", WGMMA, BOTH),
+    ("m=70 n=33 k=71 epilogue=geglu arch=sm_90", SMALL, BOTH),
+    ("m=70 n=dynamic:45 k=101 batch=2 layout=nt epilogue=swiglu", SMALL, BOTH),
+    (f"m=70 n=45 k=72 dtype=e4m3 epilogue=swiglu {HOPPER}", WGMMA_BYTES, B_TURNED),
+    (
+        f"m=70 n=dynamic:50 k=72 dtype=int8 dtype_d=fp16 epilogue=geglu {HOPPER}",
+        WGMMA_BYTES,
+        B_TURNED,
+    ),
 ]
 
 

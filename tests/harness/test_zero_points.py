@@ -70,6 +70,7 @@ CASES: list[tuple[str, Choice | None]] = [
         WgmmaChoice(128, 64, 2, 1, 4, 1, 1, 8, tile_k=128, split_k=2, cluster_k=2),
     ),
     (f"m=64 n=80 k=144 dtype=int8 layout=tn arch=sm_90a repack=on family=wgmma {BOTH}", None),
+    (f"m=3 n=16 k=256 dtype=int8 layout=nt abreast=4 {BOTH}", None),  # zeros have their own blocks
 ]  # fmt: skip
 
 

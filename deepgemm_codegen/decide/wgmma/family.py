@@ -102,7 +102,10 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     cut = split_obstacle(spec) or cluster_obstacle(spec)
     if reason := cut or _types_obstacle(spec, arch):
         return reason
-    return _unread(spec, Copies()) and _unread(spec, copies_for(spec, along_k=True))
+    unread = _unread(spec, Copies())
+    if not unread or not _unread(spec, copies_for(spec, along_k=True)):
+        return ""
+    return f"{unread}, and repack = off" if spec.overrides.repack == "off" else unread
 
 
 def _types_obstacle(spec: GemmSpec, arch: Arch) -> str:

@@ -64,8 +64,9 @@ def menu_for(problem: Problem, given: dict[str, int], *, cut: bool = False) -> W
     Where k is ``cut``, a few tiles do: what fills the multiprocessors is the number of parts.
     """
     columns = max(problem.n, LEAST_REACH)
-    if not problem.b_k_major:  # in whole panels
-        columns = -(-columns // PANEL_COLUMNS) * PANEL_COLUMNS
+    if not problem.b_k_major:  # in whole panels, of each half
+        panels = problem.halves * PANEL_COLUMNS
+        columns = -(-columns // panels) * panels
     menu = WgmmaMenu(tile_m=reaching(TILE_MS, problem.m), tile_n=reaching(TILE_NS, columns))
     if cut:
         menu = menu._replace(tile_n=few(CUT_TILES, menu.tile_n))

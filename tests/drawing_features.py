@@ -1,0 +1,166 @@
+"""Small problems with whatever a spec can say at once: steps, types, scales, and forced choices.
+
+`tests.drawing` draws shapes; here shapes are small and everything else is many. A feature that
+works alone may fail beside another: the point is the pairs. A case is its seed and its number.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.spec import GemmSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["draw_features"]
+
+ARCHS = ("sm_80", "sm_90", "sm_90a", "sm_90a", "sm_90a")
+
+TYPES = {
+    "sm_75": ("fp16",),
+    "sm_80": ("fp16", "bf16", "int8", "uint8", "fp32"),
+    "sm_89": ("fp16", "int8", "e4m3", "e5m2"),
+    "sm_90": ("fp16", "bf16", "int8", "fp32"),
+    "sm_90a": ("fp16", "bf16", "int8", "uint8", "e4m3", "e5m2"),
+}
+
+STEPS = (
+    "bias", "bias:row", "bias:column:bf16", "scale", "scale:row", "scale:column", "residual",
+    "residual:fp32", "store", "store:fp32", "relu", "relu6", "clamp:-4:4", "gelu", "gelu_tanh",
+    "silu",
+)  # fmt: skip
+PAIRS = ("swiglu", "geglu", "swiglu:gate=second")
+NORMS = ("rms_norm", "layer_norm", "rms_norm:weight=no", "layer_norm:weight_dtype=fp32")
+LAST = (
+    "quantize:int8", "quantize:uint8:zero_point=128", "quantize:e4m3", "quantize:int8:per_token",
+    "quantize:int8:scale=dynamic", "quantize:e4m3:scale=dynamic", "quantize:e5m2:per_channel",
+    "quantize:int8:per_tensor:zero_point=per_tensor", "quantize:e4m3:saturate=no",
+)  # fmt: skip
+
+CHOICES: dict[str, tuple[object, ...]] = {
+    "family": ("mma_sync", "wgmma", "bandwidth", "simt"),
+    "tile_m": (64, 128),
+    "tile_n": (32, 64, 96, 128),
+    "stages": (2, 3, 4),
+    "consumers": (1, 2),
+    "tiles_at_once": (1, 2),
+    "cluster_m": (2,),
+    "cluster_n": (2,),
+    "cluster_k": (2, 3, 4),
+    "split_k": (2, 3, 5),
+    "abreast": (1, 2, 4),
+    "raster_group": (1, 4),
+    "repack": ("on", "off"),
+    "tensor_cores": ("off",),
+}
+"""What is forced now and then; where nothing serves it, the case is one of a refusal."""
+
+
+def draw_features(seed: int, number: int, archs: Sequence[str] = ARCHS) -> str:
+    """The spec of a case, as `GemmSpec.from_text` reads it.
+
+    Args:
+        seed: of all cases.
+        number: of this one.
+        archs: targets to draw from, of `TYPES`.
+    """
+    chooser = random.Random(f"features {seed} {number}")  # a sample, not a secret
+    for _ in range(1000):
+        fields = _fields(chooser, archs)
+        try:
+            return str(GemmSpec.from_fields(fields))
+        except InputError:  # not every combination is a spec
+            continue
+    raise AssertionError(f"no spec in 1000 tries for {archs}")
+
+
+def _fields(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
+    arch = chooser.choice(list(archs))
+    dtype = chooser.choice(TYPES[arch])
+
+    def by_chance(share: float) -> bool:
+        return chooser.random() < share
+
+    fields: dict[str, object] = {
+        "m": chooser.choice([1, 3, 16, 64, 70, 128, 130, 200]),
+        "n": chooser.choice([1, 5, 16, 64, 72, 128, 136, 250]),
+        "k": chooser.choice([8, 40, 64, 128, 136, 256, 333, 512, 1024]),
+        "dtype": dtype,
+        "arch": arch,
+        "layout": chooser.choice(["nn", "nt", "nt", "tn", "tt"]),
+        "layout_d": "t" if by_chance(0.15) else "n",
+    }
+    if by_chance(0.2):
+        fields["batch"] = chooser.choice([2, 3, 7])
+        for letter in "ab":
+            if by_chance(0.3):
+                fields[f"stride_{letter}"] = chooser.choice(["shared", "pointers"])
+    fields |= _types(chooser, dtype)
+    steps = _steps(chooser)
+    if steps:
+        fields["epilogue"] = ",".join(steps)
+    for name in "mnk":
+        if by_chance(0.1):
+            fields[name] = f"dynamic:{fields[name]}"
+    forced = chooser.sample(list(CHOICES), chooser.choice([0, 0, 1, 1, 2, 3]))
+    fields |= {name: chooser.choice(list(CHOICES[name])) for name in forced}
+    if by_chance(0.1):
+        fields["launch"] = "dependent"
+    if by_chance(0.5):
+        fields |= _lying(chooser, fields)
+    return fields
+
+
+def _lying(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:
+    """Leading dimensions and alignments."""
+    layout = str(fields["layout"])
+    widths = {"a": "km"[layout[0] == "t"], "b": "nk"[layout[1] == "t"]}
+    paired = str(fields.get("epilogue", "")).startswith(PAIRS)
+    found: dict[str, object] = {}
+    for letter, name in widths.items():
+        size = int(str(fields[name]).removeprefix("dynamic:"))
+        if chooser.random() < 0.5:
+            half = 2 if letter == "b" and name == "n" and paired else 1
+            found[f"ld{letter}"] = half * size + chooser.choice([1, 3, 8, 16])
+        if chooser.random() < 0.15:
+            found[f"align_{letter}"] = chooser.choice([4, 8])
+    return found
+
+
+def _types(chooser: random.Random, dtype: str) -> dict[str, object]:
+    """CUDA cores, scales, zero points, another D, a C."""
+    found: dict[str, object] = {}
+    if dtype == "fp32":
+        found["tensor_cores"] = "off"
+    if dtype in ("e4m3", "e5m2"):
+        if chooser.random() < 0.4:
+            found |= {"scale_a": "1x128", "scale_b": "128x128"}
+        elif chooser.random() < 0.3:
+            found["accumulate"] = "fast"
+    if dtype in ("int8", "uint8"):
+        if chooser.random() < 0.3:
+            found["zero_point_a"] = chooser.choice(["3", "per_tensor", "per_token"])
+        if chooser.random() < 0.3:
+            found["zero_point_b"] = chooser.choice(["3", "per_tensor", "per_channel"])
+    if chooser.random() < 0.25:
+        found["dtype_d"] = chooser.choice(["fp32", "fp16", "bf16"])
+    if chooser.random() < 0.2:
+        found["dtype_c"] = chooser.choice(["fp32", "fp16", "int32"])
+    return found
+
+
+def _steps(chooser: random.Random) -> list[str]:
+    """An epilogue: a pair first, a norm, plain steps, and at its end a quantisation."""
+    steps: list[str] = []
+    if chooser.random() < 0.15:
+        steps.append(chooser.choice(PAIRS))
+    if chooser.random() < 0.6:
+        steps += chooser.sample(STEPS, chooser.randint(1, 3))
+    if chooser.random() < 0.15:
+        steps.append(chooser.choice(NORMS))
+    if chooser.random() < 0.35:
+        steps.append(chooser.choice(LAST))
+    return steps

@@ -1,0 +1,42 @@
+"""Features beside each other, drawn at random: the tree decides or refuses, the emulator judges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.overrides import Overrides
+from deepgemm_codegen.spec import GemmSpec
+from tests.drawing_features import draw_features
+from tests.harness.support import assert_right, program_of
+
+SEED = 1
+
+
+def judge(number: int) -> None:
+    """Whole kernels are right; only what is forced is refused, and pairs on the CUDA cores."""
+    text = draw_features(SEED, number)
+    try:
+        program_of(text, None)
+    except InputError:
+        spec = GemmSpec.from_text(text)
+        scalar = spec.dtype_a.name == "fp32"
+        if not (scalar and spec.pairs):
+            free = Overrides(tensor_cores="off" if scalar else None)
+            assert free != spec.overrides
+            program_of(str(replace(spec, overrides=free)), None)
+        return
+    assert_right(text, None, effort=0.2)
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_drawn_features_go_together(number: int) -> None:
+    judge(number)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(16, 600))
+def test_more_drawn_features_go_together(number: int) -> None:
+    judge(number)
