@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.plan import KernelPlan, Program
+    from deepgemm_codegen.signature import Parameter
     from deepgemm_codegen.tiles import Extent
     from deepgemm_codegen.workspace import Region
 
@@ -94,14 +95,16 @@ def _formula(program: Program) -> str:
     return nested if len(nested) <= _FORMULA_COLUMNS else f"epilogue({inner})"
 
 
-def _storage_types(program: Program) -> tuple[tuple[str, str], ...]:
+def _storage_types(
+    program: Program, arguments: tuple[Parameter, ...]
+) -> tuple[tuple[str, str], ...]:
     """(name, C type) of every element type, in the order of the arguments."""
-    types: dict[str, DType] = {p.dtype.name: p.dtype for p in program.parameters if p.dtype}
+    types: dict[str, DType] = {p.dtype.name: p.dtype for p in arguments if p.dtype}
     types |= {region.dtype.name: region.dtype for region in program.workspace.regions}
     return tuple((name, dtype.storage) for name, dtype in types.items())
 
 
-def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
+def _alignments(program: Program, arguments: tuple[Parameter, ...]) -> tuple[tuple[str, int], ...]:
     """(pointer, bytes) that the code relies on, not more than the spec promised."""
     found: dict[str, int] = {}
     for plan in program.kernels:
@@ -124,7 +127,7 @@ def _alignments(program: Program) -> tuple[tuple[str, int], ...]:
     if program.workspace.regions:
         found["workspace"] = ALIGNMENT
     regions = {region.name for region in program.workspace.regions}
-    arrays = {p.name: p.symbol for p in program.parameters if p.array}
+    arrays = {p.name: p.symbol for p in arguments if p.array}
     found |= dict.fromkeys(arrays, POINTER_BYTES)
     return tuple(
         sorted((arrays.get(name, name), n) for name, n in found.items() if name not in regions)
@@ -141,11 +144,11 @@ def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
     return found
 
 
-def _refusals(program: Program) -> tuple[str, ...]:
+def _refusals(program: Program, arguments: tuple[Parameter, ...]) -> tuple[str, ...]:
     """C conditions under which the launcher refuses: null where a pointer will be followed."""
     spec = program.solved
     conditions = []
-    for parameter in program.parameters:
+    for parameter in arguments:
         if parameter.role in ("a", "b", "scales") and spec.multiplies:
             conditions.append(f"{parameter.symbol} == nullptr && alpha != 0.0f")
         elif parameter.role == "c":
@@ -154,7 +157,7 @@ def _refusals(program: Program) -> tuple[str, ...]:
             conditions.append(f"{parameter.symbol} == nullptr")
     if program.workspace.regions:
         conditions.append("workspace == nullptr")
-    for parameter in program.parameters:
+    for parameter in arguments:
         if parameter.role == "stride":
             matrix = parameter.name[2:]
             letter = matrix if matrix in "abc" else "d"  # a step's matrix is stored like D
@@ -162,7 +165,7 @@ def _refusals(program: Program) -> tuple[str, ...]:
             least = _dim_name(program, letter) if length.dynamic else str(length)
             conditions.append(f"{parameter.name} < {least}")
     if integer_sums(spec.dtype_d):
-        scalars = [p.name for p in program.parameters if p.role in ("alpha", "beta")]
+        scalars = [p.name for p in arguments if p.role in ("alpha", "beta")]
         conditions.extend(f"{name} != 0.0f && {name} != 1.0f" for name in scalars)
     return tuple(conditions)
 
@@ -180,7 +183,7 @@ def _dim_name(program: Program, letter: str) -> str:
 
 def file_text_of(program: Program) -> FileText:
     """All the text of one file that is no kernel's own."""
-    spec, plan = program.solved, program.product
+    spec, plan, arguments = program.solved, program.product, program.parameters
     used = plan.extents if spec.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     strides = (
@@ -201,16 +204,16 @@ def file_text_of(program: Program) -> FileText:
         command=command_line(program),
         digest=spec_digest(program.spec),
         formula=_formula(program),
-        storage_types=_storage_types(program),
+        storage_types=_storage_types(program, arguments),
         fixed_extents=tuple(e for e in extents if not e.dynamic),
         dynamic_extents=dynamic,
         fixed_strides=tuple((name, value) for name, value in strides if value),
         batch_strides=tuple(
             (name, value) for name, value in apart if isinstance(value, int) and value
         ),
-        signature=_signature(program),
-        alignments=_alignments(program),
-        refusals=_refusals(program),
+        signature=_signature(program, arguments),
+        alignments=_alignments(program, arguments),
+        refusals=_refusals(program, arguments),
         maps=any(kernel.tensor_maps for kernel in program.kernels),
         batched_maps=any(
             each.batch > 1 for kernel in program.kernels for each in kernel.tensor_maps
@@ -255,8 +258,8 @@ def _start(region: Region) -> str:
     return "start" if offset == "0" else f"start + {offset}"
 
 
-def _signature(program: Program) -> str:
-    words = [parameter.declaration for parameter in program.parameters]
+def _signature(program: Program, arguments: tuple[Parameter, ...]) -> str:
+    words = [parameter.declaration for parameter in arguments]
     if program.workspace.regions:
         words.append("void* workspace")
     return ",\n    ".join(words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.errors import InputError, nearest
@@ -56,7 +56,7 @@ class Overrides:
 
     def items(self) -> list[tuple[str, int | str]]:
         """The overrides that are set, in field order."""
-        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
+        pairs = [(name, getattr(self, name)) for name in OVERRIDES]
         return [(name, value) for name, value in pairs if value is not None]
 
     def numbers(self) -> dict[str, int]:

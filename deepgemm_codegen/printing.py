@@ -304,7 +304,7 @@ def _scales_line(name: str, extent: Extent) -> str:
 
 def text_of(plan: KernelPlan) -> Text:
     """All the text of one kernel."""
-    steps = steps_of(plan)
+    steps, arguments = steps_of(plan), plan.kernel_parameters
     reads_rows, reads_columns = reads(plan, "row"), reads(plan, "column")
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
@@ -315,7 +315,7 @@ def text_of(plan: KernelPlan) -> Text:
         fixed_extents=tuple(e for e in extents if not e.dynamic),
         dynamic_extents=tuple(e for e in extents if e.dynamic),
         batch_strides=batch_strides(plan) if plan.batch > 1 else (),
-        batch_pointers=batch_pointers(plan),
+        batch_pointers=batch_pointers(plan, arguments),
         product="unit / SPLIT_K" if plan.output.partial and plan.k.split > 1 else "batch",
         primitives=primitives_of(plan),
         steps=steps.steps,
@@ -329,8 +329,8 @@ def text_of(plan: KernelPlan) -> Text:
         stored_types=types_of_matrices(plan, written=True),
         float8=float8_text(plan.output.dtype),
         cache_of=_CACHE_OF,
-        kernel_signature=",\n    ".join(p.declaration for p in plan.kernel_parameters),
-        arguments=", ".join(p.symbol for p in plan.kernel_parameters),
+        kernel_signature=",\n    ".join([argument.declaration for argument in arguments]),
+        arguments=", ".join([argument.symbol for argument in arguments]),
         map_texts=_map_texts(plan),
         wgmma_names=_wgmma_names(plan),
         wgmma_operands=_wgmma_operands(plan),

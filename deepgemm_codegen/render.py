@@ -1,8 +1,4 @@
-"""From a plan to CUDA C++ text, by the templates of ``templates/``.
-
-The environment is strict: an undefined name, a value that is neither text nor a whole number, or
-a missing file stops the rendering; nothing is printed by accident.
-"""
+"""From a plan to CUDA C++ text, by the templates of ``templates/`` and `template_engine`."""
 
 from __future__ import annotations
 
@@ -16,10 +12,9 @@ from deepgemm_codegen.printing import text_of
 from deepgemm_codegen.resources import data_folder
 
 if TYPE_CHECKING:
-    import jinja2
-
     from deepgemm_codegen.plan import KernelPlan, Program
     from deepgemm_codegen.template_cache import TemplateCache
+    from deepgemm_codegen.template_engine import Engine
 
 __all__ = [
     "TEMPLATE",
@@ -34,53 +29,22 @@ TEMPLATE = "file.cu.j2"
 """The file's template, below ``templates/``; it includes all others."""
 
 
-def _printable(value: object) -> object:
-    """Lets only text and whole numbers through; True, None and 1e-05 would print as Python."""
-    if type(value) is str or type(value) is int:  # nearly always, some two hundred times a file
-        return value
-    import jinja2  # noqa: PLC0415
-
-    if isinstance(value, jinja2.Undefined):
-        return value  # raises when it is turned into text, and names what is missing
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise InternalError(f"a template prints {value!r}, which is neither text nor an integer")
-    return value
-
-
-def _deepen(text: str, columns: int) -> str:
-    """`text` indented further (less, where negative), blank and preprocessor lines apart."""
-    lines = text.split("\n")
-    if columns < 0:
-        return "\n".join(line[-columns:] if line[:1] == " " else line for line in lines)
-    margin = " " * columns
-    return "\n".join(f"{margin}{line}" if line and line[0] != "#" else line for line in lines)
-
-
 @cache
-def environment() -> jinja2.Environment:
-    """The one strict Jinja environment."""
+def environment() -> Engine:
+    """The one engine of all templates."""
     import jinja2  # noqa: PLC0415  --help and the YAML commands need no template engine
 
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data_folder("templates")),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701  the output is CUDA C++
-        finalize=_printable,
-        bytecode_cache=template_cache_in_use(),
-        auto_reload=False,
-    )
-    made.filters["deepen"] = _deepen
-    return made
+    from deepgemm_codegen.template_engine import Engine  # noqa: PLC0415
+
+    return Engine(jinja2.FileSystemLoader(data_folder("templates")), template_cache_in_use())
 
 
 def template_cache_in_use() -> TemplateCache | None:
     """Compiled templates kept between runs, so that a cold start does not compile them again."""
-    from deepgemm_codegen.template_cache import template_cache  # noqa: PLC0415  imports jinja2
+    from deepgemm_codegen import template_engine  # noqa: PLC0415  imports jinja2
+    from deepgemm_codegen.template_cache import template_cache  # noqa: PLC0415  the same
 
-    return template_cache(__file__)
+    return template_cache(template_engine.__file__)
 
 
 def render_program(program: Program) -> str:
@@ -94,13 +58,21 @@ def render_program(program: Program) -> str:
     import jinja2  # noqa: PLC0415
 
     try:
-        template = environment().get_template(TEMPLATE)
-        source = template.render(**names_of(program))
-    except jinja2.TemplateError as error:
-        where = getattr(error, "filename", None) or TEMPLATE
-        line = getattr(error, "lineno", None)
-        raise InternalError(f"template {where}:{line or '?'}: {error}") from error
+        source = environment().get_template(TEMPLATE).render(names_of(program))
+    except (jinja2.TemplateError, AttributeError) as error:
+        raise InternalError(f"template {_place_of(error)}: {error}") from error
     return source.rstrip("\n") + "\n"
+
+
+def _place_of(error: Exception) -> str:
+    """``parts/steps.cu.j2:12``: the innermost line of a template that an error passed."""
+    place, trace = TEMPLATE, error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.endswith(".j2"):
+            place = f"{file.rpartition('templates/')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
 
 
 def render_kernel(plan: KernelPlan) -> str:

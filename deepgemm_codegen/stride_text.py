@@ -15,6 +15,7 @@ from deepgemm_codegen.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.signature import Parameter
 
 __all__ = ["PointerText", "batch_pointers", "batch_strides", "stride_of"]
 
@@ -73,13 +74,20 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, f"({s})" if " " in s else s) for name, s in strides))
 
 
-def batch_pointers(plan: KernelPlan) -> tuple[PointerText, ...]:
-    """What each product has a pointer of its own to."""
+def batch_pointers(plan: KernelPlan, arguments: tuple[Parameter, ...]) -> tuple[PointerText, ...]:
+    """What each product has a pointer of its own to.
+
+    Args:
+        plan: the kernel.
+        arguments: its own.
+    """
+    if not any(argument.array for argument in arguments):
+        return ()
     asked = {"c": "beta != 0.0f"}
     if plan.spec.multiplies:
         asked |= dict.fromkeys("ab", "alpha != 0.0f")
     return tuple(
         PointerText(f"{p.target}* const {p.name}", p.symbol, asked.get(p.role, ""))
-        for p in plan.kernel_parameters
+        for p in arguments
         if p.array
     )

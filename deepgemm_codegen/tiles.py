@@ -312,13 +312,14 @@ class Output:
     @property
     def lanes_per_row(self) -> int:
         """Lanes that store one row: the largest divisor of the row's vectors up to a warp."""
-        return max(d for d in range(1, WARP + 1) if self.vectors_per_row % d == 0)
+        vectors = self.vectors_per_row
+        return next(lanes for lanes in range(WARP, 0, -1) if vectors % lanes == 0)
 
     @property
     def rows_per_pass(self) -> int:
         """Rows that a warp stores at a time: a power of two up to 16."""
-        rows = 16
-        while rows * self.lanes_per_row > WARP:
+        rows, lanes = 16, self.lanes_per_row
+        while rows * lanes > WARP:
             rows //= 2
         return rows
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 import jinja2.meta
 import pytest
 
+from deepgemm_codegen import render
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.render import TEMPLATE, environment, names_of, render_program
 from deepgemm_codegen.resources import data_folder
+from deepgemm_codegen.template_engine import Engine
 
 from .plans import GOLDEN
 
@@ -84,8 +87,25 @@ def test_the_golden_plans_print_every_template_line() -> None:
 def test_y06_a_missing_field_stops_the_rendering() -> None:
     """Y06: a template that names what the plan lacks raises; nothing is printed as empty text."""
     template = environment().from_string("TILE_K = {{ plan.body.tile_q }},")
-    with pytest.raises(jinja2.UndefinedError, match="tile_q"):
+    with pytest.raises(AttributeError, match="tile_q"):
         template.render(plan=GOLDEN["aligned_nt"].product)
+    with pytest.raises(jinja2.UndefinedError, match="paln"):
+        environment().from_string("{{ paln }}").render(plan=1)
+
+
+def test_a_fault_in_a_template_names_its_line(tmp_path: Path, monkeypatch: Any) -> None:
+    """The innermost template's, included as it is in others."""
+    folder = shutil.copytree(data_folder("templates"), tmp_path / "templates")
+    part = folder / "parts/problem.cu.j2"
+    text = part.read_text(encoding="utf-8")
+    part.write_text(text + "{{ program.prodct }}\n", encoding="utf-8")
+    line = text.count("\n") + 1
+    monkeypatch.setattr(render, "environment", lambda: Engine(jinja2.FileSystemLoader(folder)))
+    with pytest.raises(InternalError, match=rf"template parts/problem.cu.j2:{line}: .*prodct"):
+        render_program(GOLDEN["aligned_nt"])
+    part.write_text(text + "{{ program }}\n", encoding="utf-8")
+    with pytest.raises(InternalError, match="neither text nor an integer"):
+        render_program(GOLDEN["aligned_nt"])
 
 
 @pytest.mark.parametrize("value", [True, None, 1e-05])
