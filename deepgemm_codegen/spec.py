@@ -177,12 +177,12 @@ class GemmSpec:
 
     def stored(self, operand: str) -> tuple[Dim, Dim]:
         """(rows, contiguous length) of an operand as it lies in memory; ``operand`` is a..d."""
-        rows, columns, letter = {
-            "a": (self.m, self.k if self.multiplies else self.n, self.layout[0]),
-            "b": (self.k, self.b_columns, self.layout[1]),
-            "c": (self.m, self.n, self.layout_d),
-            "d": (self.m, self.n, self.layout_d),
-        }[operand]
+        if operand == "a":
+            rows, columns, letter = self.m, self.k if self.multiplies else self.n, self.layout[0]
+        elif operand == "b":
+            rows, columns, letter = self.k, self.b_columns, self.layout[1]
+        else:
+            rows, columns, letter = self.m, self.n, self.layout_d
         return (columns, rows) if letter == "t" else (rows, columns)
 
     @property
@@ -249,7 +249,7 @@ class GemmSpec:
     @property
     def b_columns(self) -> Dim:
         """Columns of B."""
-        return Dim(self.halves * self.n.size, self.n.dynamic)
+        return self.n if self.halves == 1 else Dim(self.halves * self.n.size, self.n.dynamic)
 
     @property
     def zero_points(self) -> bool:

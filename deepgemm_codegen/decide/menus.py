@@ -41,8 +41,8 @@ def few(values: tuple[int, ...], menu: tuple[int, ...]) -> tuple[int, ...]:
 
 def reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:
     """The values up to the first that covers an extent, in their order."""
-    limit = min((value for value in values if value >= extent), default=extent)
-    return tuple(value for value in values if value <= limit)
+    limit = min([value for value in values if value >= extent], default=extent)
+    return tuple([value for value in values if value <= limit])
 
 
 def why_illegal(value: int, legal: range) -> str:

@@ -298,13 +298,15 @@ def cheapest_cut(
     misses = {True: 0, False: 0}
     for each in cuts:
         kind = each.together
-        limit = below - later(each)
-        if each.parts > 1 and (misses[kind] == 2 or below <= PROMISING * (floor + later(each))):
+        if misses[kind] == 2:
             continue
-        found = search(each, limit)
+        rest = later(each)
+        if each.parts > 1 and below <= PROMISING * (floor + rest):
+            continue
+        found = search(each, below - rest)
         misses[kind] += 1
         if found is not None:
-            best, below, misses[kind] = (each, found), WORTH * (found.clocks + later(each)), 0
+            best, below, misses[kind] = (each, found), WORTH * (found.clocks + rest), 0
     return best
 
 

@@ -126,6 +126,7 @@ def _best(setting: Setting, below: float = inf) -> Answer | None:
 
 def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:
     spec, _, problem, machine = setting
+    menus: dict[int, Menu] = {}  # by parts of k
 
     def others(each: Cut) -> float:
         # The second kernel is let in behind the main loop: small blocks would take its room.
@@ -134,7 +135,7 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
 
     def found_for(each: Cut, limit: float) -> Found | None:
         own = cut(problem, each.parts)
-        menu = menu_for(own, spec.overrides, cut=each.parts > 1)
+        menu = menus[each.parts] = menu_for(own, spec.overrides, cut=each.parts > 1)
         return search(own, machine, menu, limit)
 
     whole = _holding_rows(setting, below, copying)
@@ -155,8 +156,7 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
     if not abreast:
         return None
     choice = replace(found.choice, split_k=parts, abreast=abreast)
-    menu = menu_for(own, spec.overrides, cut=parts > 1)
-    return _Answer(setting, own, menu, choice, found.clocks + rest, found.costed, rest)
+    return _Answer(setting, own, menus[parts], choice, found.clocks + rest, found.costed, rest)
 
 
 def block_of(choice: MmaSyncChoice, problem: Problem) -> Block:

@@ -204,9 +204,15 @@ def waste_of(
     size = problem.element_bytes
     a_row = (tile_k if problem.a_k_major else tile_m) * size
     b_row = (tile_k if problem.b_k_major else tile_n) * size
-    a_panel = swizzle_bytes_for(a_row, threads * problem.a.vector_bytes)
-    b_panel = swizzle_bytes_for(b_row, threads * problem.b.vector_bytes)
-    return PANEL_TRAFFIC[a_panel], PANEL_TRAFFIC[b_panel]
+    return (
+        waste_of_panel(a_row, threads * problem.a.vector_bytes),
+        waste_of_panel(b_row, threads * problem.b.vector_bytes),
+    )
+
+
+def waste_of_panel(row_bytes: int, pass_bytes: int) -> float:
+    """The same of rows of so many bytes, filled so many at a time; 0 where no panel serves."""
+    return PANEL_TRAFFIC.get(swizzle_bytes_for(row_bytes, pass_bytes), 0.0)
 
 
 def predict(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> Prediction:

@@ -66,16 +66,28 @@ def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> i
     return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING + unpaired
 
 
+def vectors_of(
+    problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int
+) -> tuple[int, int]:
+    """Vectors that a thread copies of a slice of A, and of one of B."""
+    slice_bytes = tile_k * problem.element_bytes
+    return (
+        -(-tile_m * slice_bytes // (threads * problem.a.vector_bytes)),
+        -(-tile_n * slice_bytes // (threads * problem.b.vector_bytes)),
+    )
+
+
 def copied_vectors(
     problem: Problem, tile_m: int, tile_n: int, tile_k: int, threads: int
 ) -> tuple[int, int]:
     """Vectors that a thread copies a slice: (asynchronously, through registers)."""
-    counts = [0, 0]
-    slice_bytes = tile_k * problem.element_bytes
-    for travel, rows in ((problem.a, tile_m), (problem.b, tile_n)):
-        vectors = -(-rows * slice_bytes // (threads * travel.vector_bytes))
-        counts[travel.mechanism == "registers"] += vectors
-    return counts[0], counts[1]
+    of_a, of_b = vectors_of(problem, tile_m, tile_n, tile_k, threads)
+    held = 0
+    if problem.a.mechanism == "registers":
+        held += of_a
+    if problem.b.mechanism == "registers":
+        held += of_b
+    return of_a + of_b - held, held
 
 
 def operand_registers(
@@ -89,6 +101,8 @@ def operand_registers(
     its own, and each vector's test half of another. Asynchronous vectors beyond a few that are
     tested against the matrix's edge have addresses that ptxas keeps.
     """
+    a, b = problem.a, problem.b
+    of_a, of_b = vectors_of(problem, tile_m, tile_n, tile_k, WARP * warps_m * warps_n)
     columns = tile_n // warps_n // 8
     steps = tile_k // problem.fragment_k
     total = steps if problem.a_k_major else tile_m // warps_m // 16
@@ -100,22 +114,23 @@ def operand_registers(
         total += BYTEWISE
     if steps % 2 == 0:
         total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
-    threads = WARP * warps_m * warps_n
-    tested = 0
+    asynchronous = 0  # and tested
     k_tail = problem.dynamic_k or problem.k % tile_k
-    for travel, rows, tail in (
-        (problem.a, tile_m, problem.dynamic_m or problem.m % tile_m),
-        (problem.b, tile_n, problem.dynamic_n or problem.n % tile_n),
-    ):
-        width = travel.vector_bytes
-        vectors = -(-rows * tile_k * problem.element_bytes // (threads * width))
-        if travel.mechanism == "registers":
-            total += UNEVEN + vectors * max(width // 4, 1) + vectors // 2
-            continue
-        if width < CHUNK_BYTES:
-            total += UNEVEN + vectors
-        if tail or k_tail:
-            tested += vectors
-    if tested > FEW_TESTED:
-        total += 3 * (tested - FEW_TESTED)
+    if a.mechanism == "registers":
+        total += _held(a.vector_bytes, of_a)
+    else:
+        total += 0 if a.vector_bytes == CHUNK_BYTES else UNEVEN + of_a
+        asynchronous += of_a if k_tail or problem.dynamic_m or problem.m % tile_m else 0
+    if b.mechanism == "registers":
+        total += _held(b.vector_bytes, of_b)
+    else:
+        total += 0 if b.vector_bytes == CHUNK_BYTES else UNEVEN + of_b
+        asynchronous += of_b if k_tail or problem.dynamic_n or problem.n % tile_n else 0
+    if asynchronous > FEW_TESTED:
+        total += 3 * (asynchronous - FEW_TESTED)
     return total
+
+
+def _held(width: int, vectors: int) -> int:
+    """Registers of so many vectors of so many bytes on their way through them."""
+    return UNEVEN + vectors * max(width // 4, 1) + vectors // 2

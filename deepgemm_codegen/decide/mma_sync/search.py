@@ -19,20 +19,19 @@ from deepgemm_codegen.decide.mma_sync.pipeline import deepest, slab_bytes, usefu
 from deepgemm_codegen.decide.mma_sync.predict import (
     FRAGMENT_FINISH,
     OVERLAP,
-    PANEL_TRAFFIC,
     copy_clocks,
     finish_clocks,
     first_clocks,
     kernel_clocks,
     roofline,
     slice_loss,
+    waste_of_panel,
 )
 from deepgemm_codegen.decide.mma_sync.registers import copied_vectors, operand_registers
 from deepgemm_codegen.decide.mma_sync.warps import Layout, tile_table
 from deepgemm_codegen.decide.occupancy import SCHEDULERS
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes, grid, raster
-from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -176,6 +175,7 @@ class _Search:
         self.clocks = inf
         self.arguments: dict[str, Any] = {}
         self.traffics: dict[tuple[int, int, int], float] = {}
+        self.along_k: dict[int, list[float]] = {}
         self.costed = 0
 
     def tiles(self) -> Iterator[_Tile]:
@@ -186,28 +186,35 @@ class _Search:
         memory_floor, out_floor = self.memory_floor, self.out_floor
         l2_clocks = k * problem.element_bytes / machine.l2_rate
         share, wait = self.least_share, self.least_wait
-        counts_n = {tile: -(-n // tile) for tile in menu.tile_n}
+        columns = {}
+        for tile_n in menu.tile_n:
+            tiles_n = -(-n // tile_n)
+            columns[tile_n] = tiles_n, n / tiles_n, tile_n * copy_b
         heap = []
         table = tile_table(machine, problem.element_bytes, problem.columns_apart, menu.warps)
         for tile_m in menu.tile_m:
             tiles_m = -(-m // tile_m)
             rows, copy_m, finish_m = m / tiles_m, tile_m * copy_a, tile_m * finish
             for tile_n, blocks, mma, shared, layouts in table[tile_m]:
-                if tile_n not in counts_n:
+                column = columns.get(tile_n)
+                if column is None:
                     continue
-                tiles_n = counts_n[tile_n]
+                tiles_n, width, copy_n = column
                 tiles = batch * tiles_m * tiles_n
                 rounds = -(-tiles // sms)
-                copies = copy_m + tile_n * copy_b
+                copies = copy_m + copy_n
                 feed = shared + copies
                 work = rounds * k * sqrt(mma * mma + feed * feed)
-                memory = rounds * l2_clocks * (rows + n / tiles_n)
+                memory = rounds * l2_clocks * (rows + width)
                 waves = -(-rounds // blocks)
-                memory = max(memory, memory_floor)
+                if memory < memory_floor:
+                    memory = memory_floor
                 flow = wait * waves + memory * share
-                flow = max(flow, memory)
+                if flow < memory:
+                    flow = memory
                 end = rounds * finish_m * tile_n
-                end = max(end, out_floor)
+                if end < out_floor:
+                    end = out_floor
                 floor = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
                 floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
                 heap.append((floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts))
@@ -215,8 +222,7 @@ class _Search:
         lowest = min(menu.raster_group)
         while heap:
             tile = _Tile._make(heappop(heap))
-            tiles_n = counts_n[tile.tile_n]
-            if not grid(tile.tiles) and not raster(lowest, tiles_n):
+            if not grid(tile.tiles) and not raster(lowest, columns[tile.tile_n][0]):
                 yield tile
 
     def slice_of(self, tile_k: int) -> _Slice:
@@ -233,25 +239,30 @@ class _Search:
 
     def visit_tile(self, tile: _Tile) -> None:
         """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
-        problem, rounds = self.problem, tile.rounds
-        share, wait = self.least_share, self.least_wait
+        k, rounds, copies, memory = self.problem.k, tile.rounds, tile.copies, tile.memory
+        share, wait, least_loss = self.least_share, self.least_wait, self.least_loss
+        outside = self.base + tile.end
         for layout in tile.layouts:
-            most = min(layout.blocks, rounds)
+            most = layout.blocks
+            if most > rounds:
+                most = rounds
             waves = -(-rounds // most)
             ready = most * layout.warps
-            math, feed = layout.mma, layout.shared + tile.copies
+            math, feed = layout.mma, layout.shared + copies
             loss = rounds / most
             if ready < SCHEDULERS:
                 math *= SCHEDULERS / ready
             else:
                 loss *= SCHEDULERS / ready
             rate = rounds * sqrt(math * math + feed * feed)
-            work = problem.k * (rate + loss * self.least_loss)
-            memory = max(tile.memory, tile.memory * share + wait * waves)
-            floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
+            work = k * (rate + loss * least_loss)
+            flow = memory * share + wait * waves
+            if flow < memory:
+                flow = memory
+            floor = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
             edge = (waves - 1) * self.first / most
             edge += waves * FRAGMENT_FINISH * tile.tile_m / (16 * layout.warps_m)
-            edge += self.base + tile.end
+            edge += outside
             if (floor + edge) * ROUNDING <= self.ceiling:
                 self.visit_layout(tile, layout, rate, loss, waves, edge)
 
@@ -268,36 +279,50 @@ class _Search:
             waves: fewest waves.
             edge: least clocks outside the slices.
         """
-        problem, machine = self.problem, self.machine
-        size, memory_floor = problem.element_bytes, self.memory_floor
-        a_pass = WARP * layout.warps * problem.a.vector_bytes
-        b_pass = WARP * layout.warps * problem.b.vector_bytes
-        rows = problem.m / -(-problem.m // tile.tile_m)
-        columns = problem.n / -(-problem.n // tile.tile_n)
-        a_panel = b_panel = 0
-        if not problem.a_k_major:
-            a_panel = swizzle_bytes_for(tile.tile_m * size, a_pass)
-        if not problem.b_k_major:
-            b_panel = swizzle_bytes_for(tile.tile_n * size, b_pass)
-        l2_clocks = size / machine.l2_rate
-        for tile_k, padded, share, wait, slice_losses in self.slices:
-            if problem.a_k_major:
-                a_panel = swizzle_bytes_for(tile_k * size, a_pass)
-            if problem.b_k_major:
-                b_panel = swizzle_bytes_for(tile_k * size, b_pass)
-            if not a_panel or not b_panel:
+        m, n, memory_floor, rounds = self.problem.m, self.problem.n, self.memory_floor, tile.rounds
+        rows = m / -(-m // tile.tile_m)
+        columns = n / -(-n // tile.tile_n)
+        l2_clocks = self.problem.element_bytes / self.machine.l2_rate
+        wastes = self.wastes(tile, layout.warps)
+        for (tile_k, padded, share, wait, slice_losses), (a_waste, b_waste) in zip(
+            self.slices, wastes, strict=True
+        ):
+            if not a_waste or not b_waste:
                 continue
-            a_waste, b_waste = PANEL_TRAFFIC[a_panel], PANEL_TRAFFIC[b_panel]
             flow = (rows * a_waste + columns * b_waste) * l2_clocks
-            waste = (problem.m * a_waste + problem.n * b_waste) / (problem.m + problem.n)
             work = padded * rate + loss * slice_losses
-            memory = padded * flow * tile.rounds
-            memory = max(memory, memory_floor)
+            memory = padded * flow * rounds
+            if memory < memory_floor:
+                memory = memory_floor
             late = memory * share + wait * waves
-            memory = max(memory, late)
+            if memory < late:
+                memory = late
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             if (floor + edge) * ROUNDING <= self.ceiling:
+                waste = (m * a_waste + n * b_waste) / (m + n)
                 self.visit_slice(tile, layout, tile_k, flow, waste)
+
+    def wastes(self, tile: _Tile, warps: int) -> Iterator[tuple[float, ...]]:
+        """Bytes moved a useful byte of A and of B, slice by slice; 0 where no panel is legal.
+
+        Where k is contiguous they are the same for all tiles, so each width of a pass has a list.
+        """
+        problem, size = self.problem, self.problem.element_bytes
+        wastes = []
+        for rows, k_major, width in (
+            (tile.tile_m * size, problem.a_k_major, problem.a.vector_bytes),
+            (tile.tile_n * size, problem.b_k_major, problem.b.vector_bytes),
+        ):
+            filled = WARP * warps * width
+            if not k_major:
+                wastes.append([waste_of_panel(rows, filled)] * len(self.slices))
+                continue
+            known = self.along_k.get(filled)
+            if known is None:
+                known = [waste_of_panel(entry.tile_k * size, filled) for entry in self.slices]
+                self.along_k[filled] = known
+            wastes.append(known)
+        return zip(*wastes, strict=True)
 
     def visit_slice(
         self, tile: _Tile, layout: Layout, tile_k: int, flow: float, waste: float
