@@ -7,7 +7,7 @@ own words are in `deepgemm_codegen.printing`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen import __version__
 from deepgemm_codegen.block_scales import SCALES, line
@@ -51,8 +51,7 @@ class RegionText:
     start: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(NamedTuple):
     """Everything textual about one generated file; see `file_text_of`."""
 
     version: str

@@ -8,7 +8,7 @@ words that all kernels of a file share.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.epilogue_text import (
     Float8Text,
@@ -73,8 +73,7 @@ class SumText:
     constraint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """Everything textual about one kernel; see `text_of`."""
 
     fixed_extents: tuple[Extent, ...]

@@ -58,22 +58,35 @@ def operand_traffic(
     a group's rows of A stay in the L2, A is read once and B once a group; where even those do
     not stay, each wave reads the rows and columns that its patch of D spans.
     """
-    once = compulsory_bytes(problem)
+    return _traffics(problem, machine, tile_m, tile_n, blocks, (group,))[0]
+
+
+def _traffics(
+    problem: Problem,
+    machine: Machine,
+    tile_m: int,
+    tile_n: int,
+    blocks: int,
+    groups: tuple[int, ...],
+) -> list[float]:
+    """`operand_traffic` of each of some groups."""
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
-    tiles = tiles_m * tiles_n
-    together = machine.sms * blocks
-    one = (problem.m + problem.n) * problem.k * problem.element_bytes
-    if one <= machine.l2_bytes or tiles <= together:
-        return once
-    height = min(group, tiles_m)
-    width = min(-(-together // height), tiles_n)
+    tiles, together = tiles_m * tiles_n, machine.sms * blocks
     row_bytes = problem.k * problem.element_bytes
-    if height * tile_m * row_bytes <= machine.l2_bytes:
-        groups = -(-tiles_m // height)
-        return problem.batch * row_bytes * (problem.m + groups * problem.n)
-    waves = tiles / together
-    patch = waves * (height * tile_m + width * tile_n) * row_bytes
-    return problem.batch * max(patch, float(one))
+    one = (problem.m + problem.n) * row_bytes
+    if one <= machine.l2_bytes or tiles <= together:
+        return [compulsory_bytes(problem)] * len(groups)
+    found: list[float] = []
+    for group in groups:
+        height = min(group, tiles_m)
+        if height * tile_m * row_bytes <= machine.l2_bytes:
+            times = -(-tiles_m // height)
+            found.append(problem.batch * row_bytes * (problem.m + times * problem.n))
+            continue
+        width = min(-(-together // height), tiles_n)
+        patch = tiles / together * (height * tile_m + width * tile_n) * row_bytes
+        found.append(problem.batch * max(patch, float(one)))
+    return found
 
 
 def patch_rows(tile_m: int, tile_n: int, together: int, height: int) -> int:
@@ -92,16 +105,11 @@ def best_raster(
     """(bytes of A and B from memory, group): least traffic, then compact patch, then low group."""
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     together = min(machine.sms * blocks, tiles_m * tiles_n)
+    legal = tuple([group for group in groups if not raster(group, tiles_n)])
+    traffics = _traffics(problem, machine, tile_m, tile_n, blocks, legal)
     best = None
-    for group in groups:
-        if raster(group, tiles_n):
-            continue
-        height = min(group, tiles_m)
-        key = (
-            operand_traffic(problem, machine, tile_m, tile_n, blocks, group),
-            patch_rows(tile_m, tile_n, together, height),
-            group,
-        )
+    for group, traffic in zip(legal, traffics, strict=True):
+        key = traffic, patch_rows(tile_m, tile_n, together, min(group, tiles_m)), group
         if best is None or key < best:
             best = key
     if best is None:
