@@ -136,10 +136,14 @@ class MmaSync:
         return self.mma_m * self.warp_n * 4
 
     @property
+    def slabs_bytes(self) -> int:
+        """Bytes of all warps' slabs, one after the other."""
+        return self.warps_m * self.warps_n * self.slab_bytes
+
+    @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
-        slabs = self.warps_m * self.warps_n * self.slab_bytes
-        return max(self.stages * self.stage_bytes, slabs)
+        return max(self.stages * self.stage_bytes, self.slabs_bytes)
 
     @property
     def accumulators(self) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import Bandwidth
 from deepgemm_codegen.bodies import MmaSync, Reduce
+from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.expressions import (
     Expression,
     FloorDiv,
@@ -31,6 +32,7 @@ from deepgemm_codegen.expressions import (
 from deepgemm_codegen.layout import AREA_ALIGNMENT
 from deepgemm_codegen.precision import integer_sums
 from deepgemm_codegen.repack import PACKED, Repack
+from deepgemm_codegen.ring import Ring
 from deepgemm_codegen.row_scales import VALUES, RowScales
 from deepgemm_codegen.rows import Rows
 from deepgemm_codegen.signature import (
@@ -238,6 +240,24 @@ class KernelPlan:
         """Whether alpha is on the sums before the epilogue, which then has nothing to do for 1."""
         at_once = isinstance(self.body, Wgmma) and self.body.store == "tma"
         return at_once and bool(self.epilogue) and self.sum_type == "float"
+
+    @property
+    def ring(self) -> Ring:
+        """The ring of a body whose threads copy slices of k to shared memory."""
+        if not isinstance(self.body, (MmaSync, Simt)):
+            raise InternalError(f"{self.name}: {type(self.body).__name__} has no ring of slices")
+        slices = None if self.k.dynamic else -(-self.k.tiles // self.k.split)
+        return Ring(self.body.stages, self.body.stage_bytes, slices)
+
+    @property
+    def slabs_offset(self) -> int | None:
+        """Where the slabs of `MmaSync` begin in shared memory, if not over the last slice.
+
+        None where they may lie over it: they are then written behind a barrier.
+        """
+        if not isinstance(self.body, MmaSync):
+            return None
+        return self.ring.beside_last(self.body.slabs_bytes)
 
     @property
     def zeroed(self) -> bool:

@@ -269,6 +269,20 @@ def _inside(plan: KernelPlan) -> str:
     return " && ".join(f"{name} < {size}" for name, size in _tests(plan))
 
 
+def _outside(plan: KernelPlan) -> str:
+    """C condition under which no vector of D is a thread's, where blocks along k share a tile."""
+    tests = _tests(plan)
+    body = plan.body
+    if isinstance(body, Wgmma) and body.store == "gather":
+        vectors, rounds = body.tile_m * body.tile_n // plan.output.vector, 128 * body.consumers
+        whole = 32 // plan.output.vector  # as `BANK_VECTORS`
+        own = -(-vectors // whole // body.cluster_k) * whole
+        past = [("mine", "OWN_VECTORS")] if own % rounds else []
+        past += [("vector", "VECTORS")] if own * body.cluster_k > vectors else []
+        tests = [*past, *tests]
+    return " || ".join(f"{name} >= {size}" for name, size in tests)
+
+
 def _tests(plan: KernelPlan) -> list[tuple[str, str]]:
     """What of (row, column) may lie beyond D, and from where on."""
     places = (("row", plan.m), ("column", plan.n))
@@ -354,7 +368,7 @@ def text_of(plan: KernelPlan) -> Text:
         reads_columns=reads_columns,
         grid=_grid_c(plan),
         inside=_inside(plan),
-        outside="".join(f" || {name} >= {size}" for name, size in _tests(plan)),
+        outside=_outside(plan),
         fragment_columns="TILE_N / 8" if whole else "FRAGMENTS_N",
         fragment_row=_fragment_row(plan),
         row_scales_line=_scales_line("scale_a", plan.m),

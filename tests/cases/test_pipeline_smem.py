@@ -132,8 +132,16 @@ def test_p09_tiles_that_no_cluster_divides() -> None:
 @planted(faults.text(r"__syncthreads\(\);  // the epilogue's slabs reuse the ring", ""))
 def test_p10_slabs_reuse_the_ring() -> None:
     """Fault seen: the epilogue overwrites slices that are still read."""
-    plan = plan_of(f"m=16384 n=4096 k={4 * 32} layout=nt", ring(3))
+    plan = plan_of(f"m=16384 n=4096 k=dynamic:{4 * 32} layout=nt", ring(3))
     launch(plan, blocks=(0, plan.blocks.evaluate({}) - 1), a=Normal(1), b=Normal(2))
+
+
+@planted(faults.text(r"SLABS_OFFSET = [^,]*", "SLABS_OFFSET = (SLICES - 1) % STAGES * STAGE_BYTES"))
+def test_p10_slabs_lie_beside_the_last_slice() -> None:
+    """Fault seen: the same, where no barrier parts the main loop from the epilogue."""
+    for slices in (1, 2, 3, 4):
+        plan = plan_of(f"m=16384 n=4096 k={slices * 32} layout=nt", ring(3))
+        launch(plan, blocks=(0, plan.blocks.evaluate({}) - 1), a=Normal(1), b=Normal(2))
 
 
 @planted(faults.text(r"tma_store_wait_read<STORE_SLOTS - 1>\(\);", ""))

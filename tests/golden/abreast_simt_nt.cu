@@ -245,14 +245,9 @@ gemm_fp32_nt_24x20x12_sm_86_4c97eac3(
         if (0 < SLICES)
             load_fragments(0, read, 0);
         for (int slice = 0; slice < SLICES; ++slice) {
-            const int next = slice + STAGES - 1;
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
                 if (step == 0) {
-                    if (next < SLICES) {
-                        start_a(write, next);
-                        start_b(write, next);
-                    }
                     cp_async_commit();  // also when empty, so that the wait can count
                 }
                 if (step < STEPS - 1) {
@@ -260,12 +255,11 @@ gemm_fp32_nt_24x20x12_sm_86_4c97eac3(
                 } else if (slice + 1 < SLICES) {
                     cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
                     __syncthreads();  // it is complete, and nobody reads this slice's slot any more
-                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
+                    read += STAGE_BYTES;  // every slice has a slot
                     load_fragments(0, read, 0);
                 }
                 multiply(step % 2);
             }
-            write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
     }
 

@@ -256,8 +256,8 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

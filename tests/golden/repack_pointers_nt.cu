@@ -398,8 +398,8 @@ gemm_fp16_nt_99x77x104_sm_90a_e72e2f4c_product(
         tensor_map_prefetch(&map_a_packed);
         tensor_map_prefetch(&map_b_packed);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

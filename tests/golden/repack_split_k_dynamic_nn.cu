@@ -336,8 +336,8 @@ gemm_fp16_nn_dyn64xdyn515x8192_sm_90a_ecba7953_product(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b_packed);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

@@ -236,6 +236,7 @@ enum : int {
     RING_BYTES = STAGES * STAGE_BYTES,
     SLAB_N = WARP_N,
     SLAB_BYTES = MMA_M * SLAB_N * 4,
+    SLABS_OFFSET = 1 * STAGE_BYTES,  // clear of the last slice: no barrier behind the loop
     SHARED_BYTES = 24576,
     A_PANEL_BYTES = TILE_M * A_SWIZZLE,
     A_PASS_ROWS = THREADS * A_VECTOR / A_SWIZZLE,
@@ -247,7 +248,7 @@ enum : int {
     B_VECTORS = B_BYTES / B_PANEL_BYTES * B_PASSES,
 };
 static_assert(RING_BYTES <= SHARED_BYTES, "the ring fits");
-static_assert(WARPS_M * WARPS_N * SLAB_BYTES <= SHARED_BYTES, "the epilogue's slabs fit");
+static_assert(SLABS_OFFSET + WARPS_M * WARPS_N * SLAB_BYTES <= RING_BYTES, "the slabs fit");
 static_assert(THREADS * A_VECTOR % (8 * A_SWIZZLE) == 0, "a pass keeps A's swizzle phase");
 static_assert(THREADS * B_VECTOR % (8 * B_SWIZZLE) == 0, "a pass keeps B's swizzle phase");
 
@@ -482,11 +483,10 @@ gemm_int8_tt_99x77x1001_sm_80_ce4477f4_product(
             }
             write = write + STAGE_BYTES == RING_BYTES ? 0 : write + STAGE_BYTES;
         }
-        __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
     // -- epilogue: MMA_M rows at a time through this warp's slab, then whole rows to D --
-    int* slab = reinterpret_cast<int*>(shared + warp * SLAB_BYTES);
+    int* slab = reinterpret_cast<int*>(shared + SLABS_OFFSET + warp * SLAB_BYTES);
     const int lane_row = lane / LANES_PER_ROW;
     const int lane_column = lane % LANES_PER_ROW * D_VECTOR;
     const int first_column = n0 + warp_n * WARP_N;

@@ -441,8 +441,8 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
         tensor_map_prefetch(&map_b_packed);
         tensor_map_prefetch(&map_d);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }
@@ -540,8 +540,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (thread == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -571,7 +570,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 }  // namespace product

@@ -238,8 +238,8 @@ gemm_fp16_nt_dyn512x1024x1536_sm_90a_d7f22d89_product(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

@@ -262,8 +262,8 @@ gemm_bf16_nt_500x300x4000_sm_90a_77e1b861_product(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

@@ -280,8 +280,8 @@ gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

@@ -263,8 +263,8 @@ gemm_int8_nt_dyn256x192x16384_sm_90a_d8d28ab2(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }
@@ -383,7 +383,7 @@ gemm_int8_nt_dyn256x192x16384_sm_90a_d8d28ab2(
         const int vector = part * OWN_VECTORS + mine;
         const int row = m0 + vector / ROW_VECTORS;
         const int column = n0 + vector % ROW_VECTORS * D_VECTOR;
-        if (mine >= OWN_VECTORS || vector >= VECTORS || row >= m) continue;
+        if (row >= m) continue;
         int value[D_VECTOR];
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)

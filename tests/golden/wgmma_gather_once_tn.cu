@@ -364,7 +364,7 @@ gemm_fp16_tn_200x192x1800_sm_90a_cf90a67d(
         const int vector = part * OWN_VECTORS + mine;
         const int row = m0 + vector / ROW_VECTORS;
         const int column = n0 + vector % ROW_VECTORS * D_VECTOR;
-        if (mine >= OWN_VECTORS || vector >= VECTORS || row >= M) continue;
+        if (row >= M) continue;
         float value[D_VECTOR];
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)

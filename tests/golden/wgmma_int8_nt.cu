@@ -385,8 +385,8 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }
@@ -510,8 +510,7 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
             for (int j = 0; j < STORE_N / 16; ++j)
                 load_kept(bias0_panel + j * 4,
                           kept + first + j * 16 + lane % 4 * 4);
-            if (thread == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -555,7 +554,7 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

@@ -331,8 +331,8 @@ gemm_int8_uint8_nt_4000x4096x4096_sm_90a_6068ca9b(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

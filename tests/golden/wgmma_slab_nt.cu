@@ -258,8 +258,8 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

@@ -327,8 +327,8 @@ gemm_fp16_nt_1024x1001x512_sm_90a_da8ceb31(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

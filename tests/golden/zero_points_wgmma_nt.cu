@@ -323,8 +323,8 @@ gemm_int8_nt_500x512x4096_sm_90a_61e284ef_product(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }

@@ -46,6 +46,9 @@ ACTIVATIONS = (
 )
 """Approximate steps one after the other."""
 
+ANY_K = ("m=70 n=68 k=dynamic:100 layout=nt", MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8))
+"""Only the launch tells which slot the last slice is in: a barrier stands before the slabs."""
+
 GATED = (
     "m=70 n=68 k=40 layout=nt epilogue=bias,swiglu,bias dtype_d=fp32",
     MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
@@ -89,6 +92,7 @@ KINDS: dict[str, tuple[str, Choice | None]] = {
     "steps": STEPS,
     "activations": ACTIVATIONS,
     "carry": CARRY,
+    "any k": ANY_K,
     "gated": GATED,
     "mapped batch": MAPPED_BATCH,
     "abreast": ABREAST,
@@ -131,9 +135,15 @@ BARRIER = r"__syncthreads\(\);"
 MUTANTS = {
     # -- synchronisation: values may come out right; the emulator's listeners tell --
     "first barrier removed": Mutant("tails", BARRIER, "", which=0, seen="race"),
-    "loop barrier removed": Mutant("tails", BARRIER, "", which=-2, seen="race"),
-    "barrier before the slabs removed": Mutant("tails", BARRIER, "", which=-1, seen="race"),
-    "barrier removed, register copies": Mutant("odd", BARRIER, "", which=-2, seen="race"),
+    "loop barrier removed": Mutant("tails", BARRIER, "", which=-1, seen="race"),
+    "barrier before the slabs removed": Mutant("any k", BARRIER, "", which=-1, seen="race"),
+    "slabs over the last slice": Mutant(
+        "tails",
+        "SLABS_OFFSET = [^,]*",
+        "SLABS_OFFSET = (SLICES - 1) % STAGES * STAGE_BYTES",
+        seen="race",
+    ),
+    "barrier removed, register copies": Mutant("odd", BARRIER, "", which=-1, seen="race"),
     "slab barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=-1, seen="race"),
     "slab reuse barrier removed": Mutant("tails", r"if \(i > 0\) __syncwarp\(\);", "", seen="race"),
     "wait loosened by one": Mutant(

@@ -136,6 +136,11 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,relu",
         arch="sm_80",
     ),
+    # As many parts as groups of threads that add them; of each, no more slices than slots, one
+    # step a slice.
+    "split_k_once_nt": _plan(
+        MmaSyncChoice(64, 64, 16, 2, 2, 4, 2, 8, 4), m=128, n=256, k=256, layout="nt", arch="sm_80"
+    ),
     # Sums of bytes that were transposed in registers: their columns interleave.
     "split_k_int8_tn": _plan(
         MmaSyncChoice(64, 64, 128, 2, 2, 3, 2, 8, 4),

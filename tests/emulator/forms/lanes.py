@@ -16,7 +16,59 @@ def _op(opcode: str, inputs: str, output: str, tail: str = "") -> Form:
 
 def forms() -> list[Form]:
     """All of them."""
-    return [*_integers(), *_bits(), *_floats(), *_halves(), *_conversions(), *_approximations()]
+    return [
+        *_addresses(),
+        *_integers(),
+        *_bits(),
+        *_floats(),
+        *_halves(),
+        *_conversions(),
+        *_approximations(),
+    ]
+
+
+def _addresses() -> list[Form]:
+    """What compilers make addresses, guards and loops of."""
+    found = [_op(f"{name}.{kind}", f"{kind} {kind}", kind)
+             for kind in ("s16", "s32", "s64") for name in ("add", "sub", "mul.lo")]  # fmt: skip
+    found += [_op(f"mad.lo.{kind}", f"{kind} {kind} {kind}", kind) for kind in ("s32", "s64")]
+    found += [_op(f"mul.wide.{kind}16", f"{kind}16 {kind}16", f"{kind}32") for kind in "us"]
+    for bits in (16, 32, 64):
+        found += [_op(f"{name}.b{bits}", f"u{bits} u{bits}", f"u{bits}")
+                  for name in ("and", "or", "xor")]  # fmt: skip
+        found += [_op(f"not.b{bits}", f"u{bits}", f"u{bits}")]
+        found += [
+            Form(f"selp.b{bits}", f"setp.ne.s32 %p1, $i2, 0; selp.b{bits} $o0, $i0, $i1, %p1;",
+                 (f"u{bits}", f"u{bits}", "u32:2"), (f"u{bits}",))
+        ]  # fmt: skip
+    found += [
+        _op(f"{name}.{kind}", kind, kind) for name in ("neg", "abs") for kind in ("s32", "s64")
+    ]
+    found += [
+        Form(f"setp.{test}.{kind}", f"setp.{test}.{kind} %p1, $i0, $i1; selp.u32 $o0, 1, 0, %p1;",
+             (kind, kind), ("u32",))
+        for kind in ("s16", "u16", "s32", "u32", "s64", "u64")
+        for test in ("eq", "ne", "lt", "le", "gt", "ge")
+    ]  # fmt: skip
+    found += [
+        Form(f"setp.lt.{word}.s32",
+             f"setp.ne.s32 %p2, $i2, 0; setp.lt.{word}.s32 %p1, $i0, $i1, %p2; "
+             "selp.u32 $o0, 1, 0, %p1;",
+             ("s32", "s32", "u32:2"), ("u32",))
+        for word in ("and", "or", "xor")
+    ]  # fmt: skip
+    found += [_op(f"cvt.{to}.{kind}", kind, to)
+              for to, kind in (("s64", "s32"), ("u64", "u32"), ("u32", "u64"), ("u32", "u16"),
+                               ("s32", "s16"), ("u16", "u32"), ("s16", "s32"))]  # fmt: skip
+    found += [_op(f"cvt.{to}.{kind}", f"{kind[0]}{to[1:]}", to)
+              for to in ("s16", "s32") for kind in ("s8", "u8")]  # fmt: skip
+    found += [
+        Form("mov.b64 {b32, b32}", "mov.b64 $o0, {$i0, $i1};", ("u32", "u32"), ("u64",)),
+        Form("mov.b32 {b16, b16}", "mov.b32 $o0, {$i0, $i1};", ("u16", "u16"), ("u32",)),
+        Form("{b32, b32} mov.b64", "mov.b64 {$o0, $o1}, $i0;", ("u64",), ("u32", "u32")),
+        Form("{b16, b16} mov.b32", "mov.b32 {$o0, $o1}, $i0;", ("u32",), ("u16", "u16")),
+    ]
+    return found
 
 
 def _integers() -> list[Form]:

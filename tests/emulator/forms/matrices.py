@@ -79,7 +79,8 @@ def _products() -> list[Form]:
                   ((32,), "u8", "s8", ("s32",)), ((32,), "s8", "u8", ("s32",)),
                   ((16, 32), "u8", "u8", ("s32",)))
               for k in ks for d in ds]  # fmt: skip
-    shapes += [("m16n8k32", "s8", "s8", "s32", ".satfinite"), ("m8n8k16", "s8", "u8", "s32", "")]
+    shapes += [("m16n8k32", "s8", "s8", "s32", ".satfinite")]
+    shapes += [("m8n8k16", a, b, "s32", "") for a in ("s8", "u8") for b in ("s8", "u8")]
     found = []
     for shape, a, b, d, words in shapes:
         m, k = int(shape[1 : shape.index("n")]), int(shape.rpartition("k")[2])
@@ -133,8 +134,9 @@ def _wgmma(
     start: int = 0,
     words: str = "",
     negate: bool = False,
+    threads: int = 256,
 ) -> Form:
-    """Two blocks of a warpgroup; shared memory is full of elements wherever operands lie."""
+    """A block or two of a warpgroup; shared memory is full of elements wherever operands lie."""
     k = 8 * _PARTS[a]
     size = columns // (4 if d == "f16" else 2)
     # 64-bit words of shared memory that each thread fills: 8 KB of A, then 8 KB of B.
@@ -165,7 +167,7 @@ def _wgmma(
     name += (" A in registers" if registers else "") + (f" start {start}" if start else "")
     name += " negated" if negate else ""
     kinds = (_sum(d).partition(":")[0],) * size
-    return Form(name, body, tuple(inputs), kinds, threads=256, block=128, before=_BOX)
+    return Form(name, body, tuple(inputs), kinds, threads=threads, block=128, before=_BOX)
 
 
 def _warpgroups() -> list[Form]:
@@ -188,4 +190,12 @@ def _warpgroups() -> list[Form]:
             columns = max(8, swizzle // 2) if turned[1] else 8
             found.append(_wgmma(columns, "f16", "f16", "f32", swizzle=swizzle, turned=turned))
     found += [_wgmma(16, "f16", "f16", "f32", start=start) for start in (32, 96)]
+    # As wide as kernels have them; a B of two panels, one behind the other.
+    found += [_wgmma(n, a, a, d, swizzle=swizzle, threads=128) for n, a, d, swizzle in (
+        (64, "bf16", "f32", 128), (128, "f16", "f32", 64), (176, "e4m3", "f32", 32),
+        (192, "bf16", "f32", 32), (256, "s8", "s32", 32),
+    )]  # fmt: skip
+    found += [_wgmma(columns, "f16", "f16", "f32", swizzle=swizzle, turned=(False, True),
+                     threads=128)
+              for swizzle, columns in ((32, 32), (64, 64), (128, 128))]  # fmt: skip
     return found

@@ -1,8 +1,9 @@
-"""Forms on memory: atomic operations on cells of their own, barriers with reductions."""
+"""Forms on memory: copies, atomic operations on cells of their own, barriers with reductions."""
 
 from __future__ import annotations
 
 from tests.emulator.forms.form import Form
+from tests.emulator.forms.values import width_of
 
 __all__ = ["forms"]
 
@@ -22,9 +23,53 @@ def _atomic(operation: str, kind: str, word: str, flush: str = "") -> Form:
     return Form(f"atom.shared.{operation}{flush}.{kind}", body, kinds, (kind, kind), before=_BOX)
 
 
+def _copy(cache: str, size: int) -> Form:
+    """Each thread copies 0 to ``size`` bytes of its own and fills with zeros."""
+    words = size // 4
+    loads = " ".join(f"ld.shared.b32 $o{i}, [%r11+{4 * i}];" for i in range(words))
+    body = (
+        f"mov.u32 %r10, box; mad.lo.u32 %r11, %r0, 16, %r10; mad.wide.u32 %d10, %r3, {size}, %d0; "
+        f"rem.u32 %r12, %r0, {size + 1}; "
+        f"cp.async.{cache}.shared.global [%r11], [%d10], {size}, %r12; "
+        f"cp.async.commit_group; cp.async.wait_group 0; {loads}"
+    )
+    return Form(f"cp.async.{cache} {size}", body, ("u32",) * words, ("u32",) * words, before=_BOX)
+
+
+def _vector(count: int, kind: str, space: str) -> Form:
+    """Each thread writes a vector and reads another thread's of its warp, from the other end."""
+    size = count * width_of(kind)
+    word = f"v{count}.{kind}"
+    sources = ", ".join(f"$i{i}" for i in range(count))
+    targets = ", ".join(f"$o{i}" for i in range(count))
+    if space == "shared":
+        place = (
+            f"mov.u32 %r10, box; mad.lo.u32 %r11, %r0, {size}, %r10; "
+            f"xor.b32 %r12, %r0, 31; mad.lo.u32 %r13, %r12, {size}, %r10; "
+        )
+        to, source = "%r11", "%r13"
+    else:  # over the outputs, which are written behind it
+        place = (
+            f"mad.wide.u32 %d10, %r3, {size}, %d1; "
+            f"xor.b32 %r12, %r3, 31; mad.wide.u32 %d11, %r12, {size}, %d1; "
+        )
+        to, source = "%d10", "%d11"
+    body = (
+        f"{place}st.{space}.{word} [{to}], {{{sources}}}; bar.sync 0; "
+        f"ld.{space}.{word} {{{targets}}}, [{source}]; bar.sync 0;"
+    )
+    return Form(f"ld st {space}.{word}", body, (kind,) * count, (kind,) * count, before=_BOX)
+
+
 def forms() -> list[Form]:
     """All of them."""
-    found = [
+    found = [_copy("ca", 4), _copy("ca", 8), _copy("ca", 16), _copy("cg", 16)]
+    found += [
+        _vector(count, kind, space)
+        for space in ("shared", "global")
+        for count, kind in ((2, "u16"), (4, "u16"), (2, "u32"), (4, "u32"), (2, "u64"))
+    ]
+    found += [
         _atomic("add", "u32", "b32"), _atomic("add", "u64", "b64"), _atomic("add", "f32", "b32"),
         _atomic("add", "f64", "b64"), _atomic("add", "f16x2", "b32", ".noftz"),
         _atomic("add", "bf16x2", "b32", ".noftz"), _atomic("add", "f16", "b16", ".noftz"),
