@@ -143,7 +143,8 @@ def test_three_kernels_where_k_is_cut_as_well() -> None:
 
 
 def test_a_family_that_never_copies_is_out_where_copies_are_wanted() -> None:
-    assert roles_of("m=1 n=1023 k=1023 arch=sm_90a repack=on") == ["repack", "product"]
+    roles = roles_of("m=1 n=1023 k=1023 arch=sm_90a repack=on split_k_from=0")
+    assert roles == ["repack", "product"]
     with pytest.raises(InputError) as caught:
         program_of("m=64 n=63 k=63 dtype=fp32 repack=on")
     assert str(caught.value).startswith("repack = on: ")

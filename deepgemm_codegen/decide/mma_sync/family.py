@@ -16,6 +16,7 @@ from deepgemm_codegen.decide.mma_sync.questions import answers
 from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
+from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.repack import best_with_copies, copies_for
 from deepgemm_codegen.decide.split_k import (
     Cut,
@@ -30,6 +31,7 @@ from deepgemm_codegen.rows import SHARING
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.prediction import Prediction
@@ -53,6 +55,13 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 ROWS_CLOCKS = 1500
 """What summing the rows of its slabs adds to a product whose warps hold them: four passes of a
 fragment, each two times three exchanges and the arithmetic round them. An estimate."""
+
+
+SLABS = 1.1
+"""What D takes longer to leave through warps' slabs than its bytes at the rate of reads: by TMA, as
+wgmma's leaves, whole rows of a tile are written together. The same for every tile, so that it
+decides between families only. Measured where k is 40 to 128, at 5 to 268 MB of D
+(``benchmarks/results/program_sweep_short_k_h200.json``)."""
 
 
 class _Answer(NamedTuple):
@@ -130,7 +139,7 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
 
     def others(each: Cut) -> float:
         # The second kernel is let in behind the main loop: small blocks would take its room.
-        late = late_clocks(machine, 1.0) if each.parts > 1 else 0.0
+        late = late_clocks(machine, 1.0) if each.parts > 1 else slabs_clocks(problem, machine)
         return copying + trailing_clocks(problem, machine, each.parts) + late
 
     def found_for(each: Cut, limit: float) -> Found | None:
@@ -157,6 +166,11 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
         return None
     choice = replace(found.choice, split_k=parts, abreast=abreast)
     return _Answer(setting, own, menus[parts], choice, found.clocks + rest, found.costed, rest)
+
+
+def slabs_clocks(problem: Problem, machine: Machine) -> float:
+    """Clocks that D takes to leave through slabs, beyond those of its bytes."""
+    return 0.0 if problem.rows_follow else SLABS * output_bytes(problem) / machine.dram_rate
 
 
 def block_of(choice: MmaSyncChoice, problem: Problem) -> Block:

@@ -10,7 +10,8 @@ One block stays on each multiprocessor and computes ``rounds`` tiles, one after 
 
 mma and feed hide each other, unlike those of mma.sync: both are read by the tensor core itself.
 Where the blocks of a cluster sum parts of k, each cluster computes one tile: rounds are then waves.
-Consumers that take tiles in turn hide ``finish`` behind the other's slices.
+Consumers that take tiles in turn hide ``finish`` behind the other's slices; else what the ring
+holds of the next tile arrives meanwhile. No kernel is faster than device memory reads and writes.
 The constants were fitted together to 882 kernels of 25 shapes, measured on an H200 beside cuBLAS
 (``benchmarks/results/wgmma_sweep_h200.json``): times, and which kernel of a shape comes first.
 `docs/decisions.md` says how well they fit.
@@ -21,12 +22,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
-from deepgemm_codegen.decide.schedule import operand_traffic
+from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
 from deepgemm_codegen.decide.split_k import late_clocks
-from deepgemm_codegen.decide.wgmma.tile import FINISH_TMA, tile_table
+from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
+from deepgemm_codegen.decide.wgmma.tile import FINISH_OWN, FINISH_TMA, tile_table
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
@@ -65,7 +68,7 @@ CLUSTER_LATENCY = 390
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
-TURN = 560
+TURN = 420
 """Clocks a tile from one consumer's last slice to the other's first, where they take turns."""
 
 TURN_HEAT, CLUSTER_HEAT = 0.07, 0.25
@@ -79,11 +82,18 @@ OVERHANG = 0.22
 """How much longer a lone consumer's slices take for each of its tiles that lies past n; why is not
 known. At 4096x320x1280, 64x96 to 64x256, which reach past n, were slower than 64x64 and 64x160."""
 
-WRITE, WRITE_ROWS, WRITE_COLUMNS = 0.77, 58, 60
-"""How much longer device memory takes to write a D that the L2 does not hold than to deliver as
-many bytes: at all, and over the rows and over the columns that neighbouring tiles have. The more of
-it lies together, the better it is written. Fitted to 18 tiles of 4096x4096x40, 8 products
-(``benchmarks/results/program_sweep_short_k_h200.json``)."""
+WRITE, WRITE_ROWS, WRITE_COLUMNS = 0.9, 67, 52
+"""How much longer device memory takes to write D than to deliver as many bytes: at all, and over
+the rows and over the columns that neighbouring tiles have. What is read takes its time beside.
+Fitted, with `TURN` and the constants of an epilogue, to 269 kernels of 8 products with short k or
+many matrices (``benchmarks/results/program_sweep_short_k_h200.json``) and to the other sweeps."""
+
+NEAR = 512
+"""Bytes of a row of D up to which all that is written at a time lies together."""
+
+PAST = 90
+"""Clocks a slice that TMA takes longer for a panel that reaches past the matrix, of an operand with
+m or n contiguous. Fitted to 33 kernels of 4096x40x4096, 8 products (the same file)."""
 
 LAST_WRITE = 0.91
 """How long the last tiles' writing takes for each clock that device memory needs."""
@@ -123,7 +133,7 @@ def kernel_clocks(
     work = max(work, tile.feed)
     flow = _l2_clocks(task, rows + columns)
     steps = rounds * slices
-    flow = max(flow, once / steps)
+    flow = max(flow, once / steps) + PAST * _panels_past(problem, tile_m, tile_n)
     ring = steps if task.cluster_k == 1 else slices  # that pass through a block's ring
     depth = min(stages, max(ring, 2)) - 1
     if ring > depth:
@@ -140,7 +150,8 @@ def kernel_clocks(
     if tile.consumers == 1:
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
     out = task.out / rounds
-    written = _written(task, tile_m * cluster_m, tile_n * cluster_n) / rounds
+    written = _written(task, tile_m * cluster_m, tile_n * cluster_n)
+    moved = (written if task.partial else once + written) / rounds
     tma = task.tma_store and tile.whole_panels
     finish = finish_clocks(task, tile)
     if problem.c_bytes and not task.partial:
@@ -150,12 +161,14 @@ def kernel_clocks(
         # While one consumer finishes, the other multiplies: half of each one's time is a tile's.
         # What the steps issue slows the other, as far as it has not been counted with them.
         issued = task.problem.step_issue * tile_m * tile_n
-        busy = max(slices * slice_clocks + TURN + issued, (busy + finish) / 2, written)
+        busy = max(slices * slice_clocks + TURN + issued, (busy + finish) / 2, moved)
         return total + rounds * busy + finish + LAST_WRITE * out
-    busy += finish
+    # Slices that fit the ring arrive while the tile before them is finished.
+    ahead = min(finish, min(depth, slices) * max(slice_clocks - work, 0.0))
+    busy += finish - ahead * (rounds - 1) / rounds
     between = SLAB_WRITE * out
     if tma or task.partial:
-        between = max(written - busy, 0.0)
+        between = max(moved - busy, 0.0)
     return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
 
 
@@ -204,14 +217,20 @@ def step_clocks(task: Task) -> float:
     What the special function units do is half hidden behind what moves the element.
     """
     problem = task.problem
-    return max(problem.step_issue, problem.step_special - FINISH_TMA / 2)
+    return max(problem.step_issue, problem.step_special - (FINISH_OWN + FINISH_TMA) / 2)
 
 
 def _written(task: Task, rows: int, columns: int) -> float:
-    """Clocks in which D is written, and C read, by tiles or clusters of so many elements."""
-    if output_bytes(task.problem) <= task.machine.l2_bytes:
+    """Clocks in which D is written, and C read, by tiles or clusters of so many elements.
+
+    What fits the L2 with the operands is written as it would be delivered. Else the more of it lies
+    together, the better; where rows are no longer than `NEAR`, all that runs at a time does.
+    """
+    problem = task.problem
+    if compulsory_bytes(problem) + output_bytes(problem) <= task.machine.l2_bytes:
         return task.out
-    return task.out * (WRITE + WRITE_ROWS / rows + WRITE_COLUMNS / columns)
+    apart = max(1 - NEAR / (problem.n // problem.halves * problem.d_bytes), 0.0)
+    return task.out * (WRITE + apart * (WRITE_ROWS / rows + WRITE_COLUMNS / columns))
 
 
 def _l2_clocks(task: Task, lines: float) -> float:
@@ -229,6 +248,19 @@ def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, f
     if rounds == 1:
         return min(tile_m, m), min(tile_n, n)
     return m / -(-m // tile_m), n / -(-n // tile_n)
+
+
+def _panels_past(problem: Problem, tile_m: int, tile_n: int) -> float:
+    """Panels of a tile's operands, with m or n contiguous, that reach past their matrix."""
+    found = 0.0
+    for extent, tile, k_major in (
+        (problem.m, tile_m, problem.a_k_major),
+        (problem.n, tile_n, problem.b_k_major),
+    ):
+        if not k_major:
+            tiles = -(-extent // tile)
+            found += tile // PANEL_COLUMNS - extent // PANEL_COLUMNS / tiles
+    return found
 
 
 def predict(task: Task, choice: WgmmaChoice) -> Prediction:
@@ -267,9 +299,10 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     parts["latency"] = (machine.loaded_latency + transfer) / depth * (ring > depth)
     bound = max(parts, key=lambda part: parts[part])
     written = _written(task, tile_m * cluster_m, tile_n * cluster_n)
-    if written > steps * parts[bound]:
+    moved = written if task.partial else once + written
+    if written > once and moved > steps * parts[bound]:
         bound = "the writing of D"
-    if max(steps * parts[bound] if bound in parts else 0.0, written) < (
+    if max(steps * parts[bound] if bound in parts else 0.0, moved) < (
         LAUNCH_US * machine.clock_mhz
     ):
         bound = "launch and latency"

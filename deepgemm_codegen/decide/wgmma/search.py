@@ -123,11 +123,10 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
                 mma, feed = tile.mma * heat, tile.feed
                 loop = rounds * slices * max(mma, feed)
                 finish = finish_clocks(task, tile)
-                floor = launch + max(loop, once)
-                if tile.tiles_at_once == 1:
-                    floor += rounds * (slices * SYNC + finish)
+                if tile.tiles_at_once == 1:  # a finish may hide the next tile's first slices
+                    floor = launch + max(loop + rounds * finish, once) + rounds * slices * SYNC
                 else:
-                    floor += finish
+                    floor = launch + max(loop, once) + finish
                 order = -tile_n, -tile_m, tile.tiles_at_once, -tile.consumers
                 heap.append((floor * ROUNDING, order, tile, rounds))
     heapify(heap)

@@ -22,7 +22,8 @@ __all__ = ["Task", "task_of"]
 HEAT, HEAT_US = 0.315, 15.0
 """How far power lowers the clock, and the microseconds of math that lower it half way.
 
-Fitted as `predict` says: one number stands for the whole of power and boost."""
+Fitted as `predict` says: one number stands for the whole of power and boost. Tensor cores that wait
+for memory take less."""
 
 
 class Task(NamedTuple):
@@ -92,6 +93,9 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
     flop = 2 * problem.batch * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
     kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted, problem.scaled)
+    once = compulsory_bytes(problem) / machine.dram_rate
+    out = output_bytes(problem if together else cut(problem, parts)) / machine.dram_rate
+    busy = math / max(math, once + out, 1.0)  # part of the time, at most, that tensor cores work
     return Task(
         problem=problem,
         kind=kind,
@@ -100,8 +104,8 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         units=problem.batch * parts,
         cluster_k=how.cluster_k,
         slices=-(-problem.k // (kind.tile_k * parts)),
-        heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz),
-        once=compulsory_bytes(problem) / machine.dram_rate,
-        out=output_bytes(problem if together else cut(problem, parts)) / machine.dram_rate,
+        heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz) * busy,
+        once=once,
+        out=out,
         tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",
     )
