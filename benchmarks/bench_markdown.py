@@ -36,6 +36,23 @@ def row(kernel: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def dynamic_lines(kernels: list[dict[str, Any]]) -> list[str]:
+    """A line for each kernel of a dynamic m: the time of the one for that m over its own."""
+    fixed = {kernel["spec"]: kernel["us"] for kernel in kernels if kernel.get("us")}
+    pairs = [
+        (kernel["spec"], fixed[spec] / kernel["us"])
+        for kernel in kernels
+        if kernel.get("us") and (spec := kernel["spec"].replace("m=dynamic:", "m=")) in fixed
+        if spec != kernel["spec"]
+    ]
+    if not pairs:
+        return []
+    lines = ["", "| dynamic m | of the fixed kernel's speed |", "| --- | --: |"]
+    lines += [f"| {problem(spec)} | {ratio:.3f} |" for spec, ratio in pairs]
+    mean = exp(sum(log(ratio) for _, ratio in pairs) / len(pairs))
+    return [*lines, f"| geometric mean | {mean:.3f} |"]
+
+
 def main() -> None:
     """Prints the document."""
     path, command, *driver = sys.argv[1:]
@@ -46,7 +63,10 @@ def main() -> None:
     named = driver[0] if driver else f"of CUDA {software['driver (CUDA version)']}"
     print(f"- {found['machine']['gpu']}, driver {named}, cuBLAS {software['cuBLAS']}")
     rates = ", ".join(f"{name} {rate:.0f}" for name, rate in ceilings["tflops"].items())
-    print(f"- ceilings in this run: {ceilings['gbs']:.0f} GB/s, {rates} TFLOP/s")
+    gbs = f"{ceilings['gbs']:.0f} GB/s"
+    if ceilings.get("write_gbs"):
+        gbs = f"{gbs} read, {ceilings['write_gbs']:.0f} GB/s written"
+    print(f"- ceilings in this run: {gbs}, {rates} TFLOP/s")
     print("- a ratio above 1 is faster than the library; cuBLAS is its default algorithm, cuBLASLt")
     print("  the best of its top eight heuristics\n")
     print("| problem | plan | us | TFLOP/s | GB/s | of ceiling | cuBLAS us | ratio |", end="")
@@ -65,6 +85,7 @@ def main() -> None:
         }
         means = [f"{exp(sum(map(log, r)) / len(r)):.3f}" if r else "" for r in ratios.values()]
         print(f"| {name} | {len(kernels)} | {' | '.join(means)} | {min(ratios['cuBLAS']):.3f} |")
+    print("\n".join(dynamic_lines(found["kernels"])))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,18 @@ def _gathered(*numbers: int, apart: tuple[int, ...] = ()) -> list[str]:
     return ["split_k_from=0", *found]
 
 
+def _shared(*numbers: int) -> list[str]:
+    """Overrides: blocks beside each other share A by multicast, k whole or in parts apart."""
+    tiles = (32, 64, 96, 128, 192, 256)
+    wide = [f"cluster_n=2 tile_m=64 tile_n={tile}" for tile in tiles]
+    return [
+        "family=mma_sync split_k=1",
+        *(f"{each} split_k=1" for each in wide),
+        *(f"{each} split_k={number}" for number in numbers for each in wide[1:5]),
+        *(f"cluster_m=2 tile_m=64 tile_n={tile} split_k={numbers[0]}" for tile in (64, 128)),
+    ]
+
+
 def _tiles(*shapes: str) -> list[str]:
     """Overrides of a wgmma tile, each "rows x columns consumers at once cluster_m cluster_n"."""
     names = ("tile_m", "tile_n", "consumers", "tiles_at_once", "cluster_m", "cluster_n")
@@ -189,6 +201,16 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         ("m=64 n=4096 k=7168 layout=nt dtype=bf16", _gathered(2, 4)),
         ("m=128 n=4096 k=4096 layout=nt dtype=bf16", _gathered(2, 4)),
         ("m=128 n=4096 k=14336 layout=nt dtype=bf16", _gathered(2, 4)),
+    ],
+    "shared": [
+        ("m=64 n=4096 k=7168 layout=nt dtype=bf16", _shared(2)),
+        ("m=64 n=4096 k=14336 layout=nt dtype=bf16", _shared(2)),
+        ("m=64 n=4096 k=4096 layout=nt dtype=bf16", _shared(2)),
+        ("m=32 n=28672 k=4096 layout=nt dtype=bf16", _shared(2)),
+        ("m=128 n=128 k=65536 layout=nt dtype=bf16", _shared(16, 32, 66)),
+        ("m=512 n=512 k=16384 layout=nt dtype=bf16", _shared(4, 8)),
+        ("m=128 n=4096 k=4096 layout=nt dtype=bf16", _shared(2)),
+        ("m=784 n=512 k=2048 layout=nt dtype=bf16", _shared(2)),
     ],
     "short_k": [
         ("m=4096 n=4096 k=40 batch=8 dtype=fp16 layout=nt", STORING),

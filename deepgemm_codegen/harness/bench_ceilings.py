@@ -1,4 +1,4 @@
-"""What the GPU can do at most: kernels that do nothing but read memory, or multiply.
+"""What the GPU can do at most: kernels that do nothing but read memory, write it, or multiply.
 
 The multiplying ones work from registers (`mma.sync`) or shared memory (`wgmma`) with random
 operands, since zeros draw less power and flatter. Where one cannot be built or run, the data
@@ -24,17 +24,18 @@ __all__ = [
     "READ_THREADS",
     "READ_VECTORS",
     "WGMMA",
+    "WRITE",
     "TensorKernel",
     "datasheet",
     "tensor_kernels",
 ]
 
 READ_BYTES = 2 << 30
-"""Memory that a read passes over."""
+"""Memory that a read, or a write, passes over."""
 
 READ_THREADS = (256, 512, 1024)
 READ_VECTORS = (4, 8)
-"""Block sizes, and 16-byte loads a thread, that are tried; the best counts."""
+"""Block sizes, and 16-byte loads or stores a thread, that are tried; the best counts."""
 
 WGMMA_FLOP_PER_CLOCK = 4096
 """FLOP a clock and multiprocessor of 16-bit wgmma (H100 data sheet: 989 TFLOP/s at 1830 MHz)."""
@@ -62,6 +63,24 @@ extern "C" __global__ void read_{vectors}(const uint4* data, unsigned* sink, lon
     for vectors in READ_VECTORS
 )
 """One kernel for each number of loads in flight."""
+
+WRITE = "".join(
+    f"""
+extern "C" __global__ void write_{vectors}(uint4* data, unsigned value, long long count)
+{{
+    const long long block = static_cast<long long>(blockDim.x) * {vectors};
+    const long long first = blockIdx.x * block + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < {vectors}; ++i) {{
+        const long long at = first + static_cast<long long>(i) * blockDim.x;
+        if (at < count)
+            data[at] = make_uint4(value, static_cast<unsigned>(at), threadIdx.x, blockIdx.x);
+    }}
+}}
+"""
+    for vectors in READ_VECTORS
+)
+"""The same for stores."""
 
 MMA = """
 extern "C" __global__ void __launch_bounds__(256)

@@ -212,7 +212,10 @@ class CupyBench:
         self._release()
         machine = self._machine
         sheet = bench_ceilings.datasheet(machine.arch, machine.gpu, machine.sms)
-        work: dict[str, Callable[[], float]] = {"memory": self._bandwidth}
+        work: dict[str, Callable[[], float]] = {
+            "memory": self._reading,
+            "writing": self._writing,
+        }
         for kernel in bench_ceilings.tensor_kernels(machine.arch):
             work[kernel.unit] = partial(self._tensor, kernel)
         found: dict[str, float] = {}
@@ -230,22 +233,30 @@ class CupyBench:
             {unit: found.get(unit, rate) for unit, rate in sheet.tflops.items()},
             tuple(found),
             tuple(reasons),
+            found.get("writing", 0.0),
         )
 
-    def _bandwidth(self) -> float:
+    def _reading(self) -> float:
+        sink = self.cupy.zeros(4, np.uint32)
+        return self._moving("read", bench_ceilings.READ, np.uint64(sink.data.ptr))
+
+    def _writing(self) -> float:
+        return self._moving("write", bench_ceilings.WRITE, np.uint32(0x9E3779B9))
+
+    def _moving(self, name: str, source: str, second: np.generic) -> float:
+        """GB/s of the best of the kernels that read or write memory; `second` is their argument."""
         cupy = self.cupy
         total = min(bench_ceilings.READ_BYTES, cupy.cuda.runtime.memGetInfo()[0] // 2)
         data = cupy.zeros(total // 8, np.uint64)
         data[...] = cupy.arange(data.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        sink = cupy.zeros(4, np.uint32)
-        cubin = build_cubin(bench_ceilings.READ, name="read", arch=self._machine.arch).cubin
+        cubin = build_cubin(source, name=name, arch=self._machine.arch).cubin
         count = total // 16
         least = float("inf")
         for vectors in bench_ceilings.READ_VECTORS:
-            function = self.function(cubin, f"read_{vectors}", 0)
+            function = self.function(cubin, f"{name}_{vectors}", 0)
             for threads in bench_ceilings.READ_THREADS:
                 grid = -(-count // (threads * vectors))
-                arguments = (np.uint64(data.data.ptr), np.uint64(sink.data.ptr), np.int64(count))
+                arguments = (np.uint64(data.data.ptr), second, np.int64(count))
 
                 def run(
                     f: Any = function, g: int = grid, t: int = threads, a: Any = arguments

@@ -56,10 +56,12 @@ class Work:
     Attributes:
         flop: multiplications and additions of the product.
         bytes: every operand once: A, B and D, C where it is read, and the epilogue's vectors.
+        written: those of D.
     """
 
     flop: float
     bytes: float
+    written: float = 0.0
 
     @property
     def intensity(self) -> float:
@@ -99,26 +101,33 @@ class Ceilings:
     """What the GPU can do at most.
 
     Attributes:
-        gbs: memory bandwidth, GB/s.
+        gbs: memory bandwidth, GB/s, of reading.
         tflops: 16-bit rate of each matrix instruction that the GPU has, TFLOP/s.
-        measured: which of the figures (``memory``, ``mma.sync``, ``wgmma``) were measured in this
-            run; the others are the data sheet's.
+        measured: which of the figures (``memory``, ``writing``, ``mma.sync``, ``wgmma``) were
+            measured in this run; the others are the data sheet's.
         reasons: (figure, why it was not measured).
+        write_gbs: memory bandwidth of writing, GB/s; 0 where it was not measured, and writing then
+            counts as reading does.
     """
 
     gbs: float
     tflops: dict[Unit, float]
     measured: tuple[str, ...] = ()
     reasons: tuple[tuple[str, str], ...] = ()
+    write_gbs: float = 0.0
 
     def roof_us(self, work: Work, unit: Unit) -> float:
         """The least time that the ceilings leave for some work.
+
+        What is read and what is written take device memory one after the other.
 
         An instruction that the GPU does not have counts as its best one: what needs it will be
         refused, and until then only a rough figure is asked for.
         """
         rate = self.tflops.get(unit) or max(self.tflops.values())
-        return max(work.flop / rate / 1e6, work.bytes / self.gbs / 1e3)
+        memory = (work.bytes - work.written) / self.gbs
+        memory += work.written / (self.write_gbs or self.gbs)
+        return max(work.flop / rate / 1e6, memory / 1e3)
 
     def fraction(self, timing: Timing, work: Work, unit: Unit) -> float:
         """How much of the ceiling above this work is reached: 1 is all of it."""
@@ -137,6 +146,7 @@ class Ceilings:
             {unit: pick(unit, rate, other.tflops[unit]) for unit, rate in self.tflops.items()},
             tuple(dict.fromkeys((*self.measured, *other.measured))),
             tuple(dict.fromkeys((*self.reasons, *other.reasons))),
+            max(self.write_gbs, other.write_gbs),
         )
 
 
@@ -150,12 +160,12 @@ def work_of(problem: Problem) -> Work:
     """FLOP and bytes of a problem; padding between rows is not work."""
     spec = problem.spec
     flop = 2.0 * problem.m * problem.n * spec.halves * problem.k * spec.batch
-    moved = (
-        matrix.batch * matrix.rows * matrix.columns * matrix.dtype.bytes
+    moved = {
+        matrix.name: float(matrix.batch * matrix.rows * matrix.columns * matrix.dtype.bytes)
         for matrix in problem.matrices
         if matrix.name != "c" or problem.beta
-    )
-    return Work(flop, float(sum(moved)))
+    }
+    return Work(flop, sum(moved.values()), moved["d"])
 
 
 def sets_for(set_bytes: int, free_bytes: int | None = None) -> int:

@@ -23,7 +23,7 @@ __all__ = [
     "plain",
 ]
 
-FORMAT = "1.0"
+FORMAT = "1.1"
 """Of the JSON: additions raise the minor, removals the major."""
 
 _LEFT = 3
@@ -97,6 +97,11 @@ def head_lines(report: Report) -> list[str]:
     if machine.software:
         lines.append("; ".join(f"{name} {version}" for name, version in machine.software))
     figures = [("memory", f"{ceilings.gbs:.0f} GB/s")]
+    if ceilings.write_gbs:
+        figures = [
+            ("memory", f"{ceilings.gbs:.0f} GB/s read"),
+            ("writing", f"{ceilings.write_gbs:.0f} GB/s written"),
+        ]
     figures += [(unit, f"{unit} {rate:.0f} TFLOP/s") for unit, rate in ceilings.tflops.items()]
     reasons = dict(ceilings.reasons)
     texts = [
@@ -175,6 +180,7 @@ def as_json(report: Report, **fields: Any) -> str:
         },
         "ceilings": {
             "gbs": ceilings.gbs,
+            "write_gbs": ceilings.write_gbs or None,
             "tflops": ceilings.tflops,
             "measured": list(ceilings.measured),
         },
@@ -205,6 +211,7 @@ def _row_json(report: Report, row: Row) -> dict[str, Any]:
         "spilled_bytes": spilled,
         "flop": row.work.flop,
         "bytes": row.work.bytes,
+        "written": row.work.written,
         "sets": row.sets,
         "launches": row.launches,
         **_timing_json(row.timing, row.work),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from deepgemm_codegen.harness.bench_ceilings import (
     MMA,
     READ,
     WGMMA,
+    WRITE,
     datasheet,
     tensor_kernels,
 )
@@ -92,16 +94,17 @@ def test_the_work_of_a_problem() -> None:
     problem = bind(plan_of("m=100 n=72 k=80 dtype_c=fp32 dtype_d=fp32 epilogue=bias:row:fp32"))
     flop = 2.0 * 100 * 72 * 80
     operands = 2 * (100 * 80 + 80 * 72) + 4 * 100 * 72 + 4 * 100
-    assert work_of(problem) == Work(flop, operands)  # beta = 0: C is not read
+    assert work_of(problem) == Work(flop, operands, 4 * 100 * 72)  # beta = 0: C is not read
     with_c = bind(
         plan_of("m=100 n=72 k=80 dtype_c=fp32 dtype_d=fp32 epilogue=bias:row:fp32"), beta=0.5
     )
-    assert work_of(with_c) == Work(flop, operands + 4 * 100 * 72)
+    assert work_of(with_c) == Work(flop, operands + 4 * 100 * 72, 4 * 100 * 72)
 
 
 def test_padding_is_no_work() -> None:
     padded = bind(plan_of("m=64 n=48 k=32 batch=3 lda=40 ldd=56"))
-    assert work_of(padded) == Work(3 * 2.0 * 64 * 48 * 32, 3 * 2.0 * (64 * 32 + 32 * 48 + 64 * 48))
+    read, written = 3 * 2.0 * (64 * 32 + 32 * 48), 3 * 2.0 * 64 * 48
+    assert work_of(padded) == Work(3 * 2.0 * 64 * 48 * 32, read + written, written)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +131,14 @@ def test_ceilings_bound_by_memory_or_by_arithmetic() -> None:
     assert ceilings.roof_us(few, "wgmma") == pytest.approx(1000.0)
     assert Ceilings(1.0, {"mma.sync": 600.0}).roof_us(many, "wgmma") == pytest.approx(1500.0)
     assert ceilings.fraction(Timing(2000.0, 0, 0), few, "wgmma") == pytest.approx(0.5)
+
+
+def test_what_is_written_takes_its_own_rate_beside_what_is_read() -> None:
+    both = Ceilings(4000.0, {"mma.sync": 600.0}, write_gbs=2000.0)
+    work = Work(1.0, bytes=6e9, written=2e9)
+    assert both.roof_us(work, "mma.sync") == pytest.approx(2000.0)
+    assert replace(both, write_gbs=0.0).roof_us(work, "mma.sync") == pytest.approx(1500.0)
+    assert both.best_of(replace(both, write_gbs=2500.0)).write_gbs == 2500.0
 
 
 def test_the_better_measurement_counts_and_beats_the_data_sheet() -> None:
@@ -169,3 +180,4 @@ def test_the_ceiling_kernels_compile_to_what_they_claim() -> None:
         assert word in built.ptx
         assert built.resources[one.name].spill_store_bytes == 0
     assert set(build_cubin(READ, name="read", arch="sm_80").resources) == {"read_4", "read_8"}
+    assert set(build_cubin(WRITE, name="write", arch="sm_80").resources) == {"write_4", "write_8"}

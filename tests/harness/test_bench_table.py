@@ -63,11 +63,12 @@ def test_a_note_that_concerns_all_says_so() -> None:
 
 def test_json_holds_the_figures() -> None:
     document = json.loads(as_json(report(), exit_code=1, seed=0))
-    assert document["format"] == "1.0"
+    assert document["format"] == "1.1"
     assert (document["exit_code"], document["seed"]) == (1, 0)
     assert document["machine"]["software"] == {"cupy": "14.0", "cuBLAS": "130002"}
     assert document["ceilings"] == {
         "gbs": 4500.0,
+        "write_gbs": None,
         "tflops": {"mma.sync": 610.0, "wgmma": 820.0},
         "measured": ["memory", "wgmma"],
     }
@@ -178,3 +179,9 @@ def test_a_terminal_gets_the_same_table_in_colour() -> None:
         for word in line.split():
             assert word in text or set(word) == {"-"}, word
     assert render(report(), width=80) == ""  # too narrow: the plain table is better
+
+
+def test_the_head_names_the_ceiling_of_writing_where_it_was_measured() -> None:
+    ceilings = Ceilings(4500.0, {"mma.sync": 610.0}, ("memory", "writing", "mma.sync"), (), 3300.0)
+    told = plain(replace(report(), ceilings=ceilings))
+    assert "ceilings: 4500 GB/s read, 3300 GB/s written, mma.sync 610 TFLOP/s\n" in told
