@@ -69,21 +69,33 @@ SMALL = _tiles(
 """Overrides: tiles for products that do not fill the GPU."""
 
 SCALED = _tiles(
-    *("128 192 2 1 1 1", "128 192 2 1 2 1", "128 192 2 1 1 2", "128 160 2 1 1 1"),
-    *("128 160 2 1 2 1", "128 160 2 1 1 2", "128 144 2 1 1 1", "128 136 2 1 1 1"),
     *("128 128 2 1 1 1", "128 128 2 1 2 1", "128 128 2 1 1 2", "128 112 2 1 1 1"),
-    *("128 96 2 1 1 1", "128 96 2 2 1 1", "64 192 2 2 1 1", "64 160 2 2 1 1"),
-    *("64 128 2 2 1 1", "64 128 2 2 2 1", "256 96 2 1 1 1", "256 96 2 1 1 2"),
-    *("64 32 1 1 1 1", "64 64 1 1 1 1", "64 96 1 1 1 1", "64 128 1 1 1 1", "64 192 1 1 1 1"),
+    *("128 96 2 1 1 1", "64 128 2 2 1 1", "128 192 2 1 1 1", "128 192 2 1 2 1"),
+    *("128 160 2 1 1 1", "256 96 2 1 1 1"),
 )
-"""Overrides: tiles that lie in one or two blocks of scales, with the selects that two want."""
+"""Overrides: tiles whose slices are added while the next ones are multiplied (64 rows and at most
+128 columns a consumer), and such that wait; in one block of scales or two, with two's selects."""
+
+SCALED_FEW = _tiles(
+    *("64 32 1 1 1 1", "64 64 1 1 1 1", "64 96 1 1 1 1", "64 128 1 1 1 1", "64 192 1 1 1 1"),
+    *("64 64 2 2 1 1", "64 128 2 2 1 1", "128 64 2 1 1 1", "128 128 2 1 1 1"),
+)
+"""The same for products of few rows."""
+
+BY_BLOCK = "dtype=e4m3 layout=nt scale_a=1x128 scale_b=128x128"
+"""Operands with scales by block."""
 
 DEEPSEEK = (
-    "m=4096 n=2112 k=7168", "m=4096 n=24576 k=1536", "m=4096 n=32768 k=512",
-    "m=4096 n=7168 k=16384", "m=4096 n=4096 k=7168", "m=4096 n=7168 k=2048",
-    "m=128 n=7168 k=16384", "m=64 n=2112 k=7168", "m=64 n=24576 k=1536",
+    "m=4096 n=4096 k=7168", "m=4096 n=4096 k=4096", "m=4096 n=24576 k=1536",
+    "m=4096 n=2112 k=7168", "m=4096 n=7168 k=2048", "m=4096 n=7168 k=16384",
+    "m=4096 n=32768 k=512",
 )  # fmt: skip
-"""Products of DeepSeek V3's layers."""
+"""Products of DeepSeek V3's layers, and a cube."""
+
+DEEPSEEK_FEW = (
+    "m=128 n=4096 k=7168", "m=64 n=7168 k=2048", "m=128 n=7168 k=16384", "m=64 n=24576 k=1536",
+)  # fmt: skip
+"""Those of a few tokens."""
 
 STORING = [
     *(
@@ -166,6 +178,23 @@ def _stepped(sizes: str) -> list[tuple[str, list[str]]]:
     return [(f"{problem} epilogue={steps}" if steps else problem, STEP_PLANS) for steps in STEPS]
 
 
+SIMT = [
+    f"tile_m={m} tile_n={n} tile_k={k} warps_m={warps_m} warps_n={warps_n} min_blocks={blocks}"
+    f" stages={stages}"
+    for m, n, k, warps_m, warps_n, blocks, stages in (
+        (128, 256, 16, 2, 4, 1, 3),
+        (256, 128, 16, 4, 2, 1, 4),
+        (128, 128, 16, 2, 2, 2, 4),
+        (128, 128, 16, 2, 2, 2, 3),
+        (128, 128, 8, 2, 2, 2, 4),
+        (64, 256, 16, 1, 4, 2, 3),
+        (256, 128, 8, 4, 2, 1, 4),
+        (128, 128, 16, 2, 4, 2, 3),
+    )
+]
+"""Overrides of the CUDA-core family: one block with all registers, or two that wait apart."""
+
+
 SETS: dict[str, list[tuple[str, list[str]]]] = {
     "split_k": [
         ("m=64 n=64 k=16384 layout=nt dtype=bf16", _parts(16, 32, 64, 128)),
@@ -224,9 +253,12 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
     ],
     "int8": [(f"{shape} dtype=int8 layout=nt", WIDE) for shape in LARGE],
     "fp8": [(f"{shape} dtype=e4m3 layout=nt", WIDE) for shape in LARGE],
-    "block_scales": [
-        (f"{shape} dtype=e4m3 layout=nt scale_a=1x128 scale_b=128x128", SCALED)
-        for shape in DEEPSEEK
+    "promoted": [(f"{shape} dtype=e4m3 layout=nt", SCALED) for shape in LARGE[:4]],
+    "block_scales": [(f"{shape} {BY_BLOCK}", SCALED) for shape in DEEPSEEK],
+    "block_scales_few": [(f"{shape} {BY_BLOCK}", SCALED_FEW) for shape in DEEPSEEK_FEW],
+    "fp32": [
+        (f"m=4096 n=4096 k=4096 dtype=fp32 tensor_cores=off layout={letters}", SIMT)
+        for letters in ("nn", "nt")
     ],
     "odd": [
         ("m=4097 n=4097 k=4097 dtype=fp16 layout=nt", ["repack=off", *WIDE]),

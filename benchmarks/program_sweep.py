@@ -157,23 +157,22 @@ def main() -> None:
             print(text, facts)
         return
     device = find_bench_gpu(1)
-    results = []
+    document: dict[str, Any] = {
+        "command": " ".join(sys.argv),
+        "gpu": device.machine.gpu,
+        "software": dict(device.machine.software),
+        "common": COMMON,
+        "shapes": (results := []),
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"program_sweep_{options.set}.json"
     for text, overrides in cases:
         if time.perf_counter() - begun > options.seconds:
             print(f"no time for {text}")
             continue
         results.append(measure(device, text, [built[text, each] for each in ("", *overrides)]))
         _show(results[-1])
-    document = {
-        "command": " ".join(sys.argv),
-        "gpu": device.machine.gpu,
-        "software": dict(device.machine.software),
-        "common": COMMON,
-        "shapes": results,
-    }
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"program_sweep_{options.set}.json"
-    path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(document) + "\n", encoding="utf-8")  # what is known so far
 
 
 if __name__ == "__main__":

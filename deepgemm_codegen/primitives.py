@@ -99,7 +99,7 @@ def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
         names.append(("cluster_rank", 0))
     if body.sharers > 1:
         names.append(("cluster", 0))
-    if body.scaled:
+    if body.scaled or body.overlapped:
         names.append(("hide", 0))
     alone = [operand for operand in body.operands if not operand.shared]
     names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)

@@ -43,6 +43,7 @@ class Wgmma:
         slab_n: columns of a warp's slab; a warp's row passes through it in parts.
         d_bytes: of an element of D.
         promoted: whether a slice's sums start at zero and are added in fp32.
+        overlapped: whether they are added while the next slice is multiplied.
         scaled: whether they are scaled on the way, see `deepgemm_codegen.block_scales`.
         halves: columns of the tile that make one of D.
         vectors: that the epilogue's steps read by columns, see `epilogue.column_vectors`.
@@ -63,6 +64,7 @@ class Wgmma:
     slab_n: int
     d_bytes: int
     promoted: bool
+    overlapped: bool
     scaled: bool
     halves: int
     vectors: int
@@ -126,6 +128,8 @@ class Wgmma:
     @property
     def loop(self) -> str:
         """Path of the main loop's template below ``templates/``."""
+        if self.overlapped:
+            return "loops/wgmma_overlapped.cu.j2"
         if self.scaled:
             return "loops/wgmma_scaled.cu.j2"
         return f"loops/wgmma_{'promoted' if self.promoted else 'in_flight'}.cu.j2"

@@ -172,11 +172,13 @@ gemm_fp32_nt_24x20x12_sm_86_4c97eac3(
 
         // Starts copying this thread's part of A's slice into a slot; it stays in flight.
         auto start_a = [&](u32 slot, int slice) {
+            const fp32* first = a + (m0 + a_row) * LDA
+                + slice * TILE_K + a_column;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
+                const fp32* source = first + vector * A_PASS_ROWS * LDA;
                 const int row = m0 + a_row + vector * A_PASS_ROWS;
                 const int column = slice * TILE_K + a_column;
-                const fp32* source = a + row * LDA + column;
                 const int left = row < M ? K - column : 0;
                 const int bytes = min(max(left, 0), A_VECTOR / 4) * 4;
                 const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * 4);
@@ -186,11 +188,13 @@ gemm_fp32_nt_24x20x12_sm_86_4c97eac3(
 
         // Starts copying this thread's part of B's slice into a slot; it stays in flight.
         auto start_b = [&](u32 slot, int slice) {
+            const fp32* first = b + (n0 + b_row) * LDB
+                + slice * TILE_K + b_column;
 #pragma unroll
             for (int vector = 0; vector < B_VECTORS; ++vector) {
+                const fp32* source = first + vector * B_PASS_ROWS * LDB;
                 const int row = n0 + b_row + vector * B_PASS_ROWS;
                 const int column = slice * TILE_K + b_column;
-                const fp32* source = b + row * LDB + column;
                 const int left = row < N ? K - column : 0;
                 const int bytes = min(max(left, 0), B_VECTOR / 4) * 4;
                 const u32 target = ring + slot + b_target + vector * (B_PASS_ROWS * 4);

@@ -170,11 +170,12 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
 
         // Starts copying this thread's part of A's slice into a slot; it stays in flight.
         auto start_a = [&](u32 slot, int slice) {
+            const fp32* first = a + (m0 + a_row) * LDA
+                + slice * TILE_K + a_column;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
+                const fp32* source = first + vector * A_PASS_ROWS * LDA;
                 const int row = m0 + a_row + vector * A_PASS_ROWS;
-                const int column = slice * TILE_K + a_column;
-                const fp32* source = a + row * LDA + column;
                 const int bytes = row < M ? A_VECTOR : 0;
                 const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * 4);
                 cp_async_4_partial(target, source, bytes);
@@ -183,11 +184,12 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
 
         // Starts copying this thread's part of B's slice into a slot; it stays in flight.
         auto start_b = [&](u32 slot, int slice) {
+            const fp32* first = b + (slice * TILE_K + b_row) * LDB
+                + n0 + b_column;
 #pragma unroll
             for (int vector = 0; vector < B_VECTORS; ++vector) {
-                const int row = slice * TILE_K + b_row + vector * B_PASS_ROWS;
+                const fp32* source = first + vector * B_PASS_ROWS * LDB;
                 const int column = n0 + b_column;
-                const fp32* source = b + row * LDB + column;
                 const int left = N - column;
                 const int bytes = min(max(left, 0), B_VECTOR / 4) * 4;
                 const u32 target = ring + slot + b_target + vector * (B_PASS_ROWS * B_PITCH * 4);

@@ -153,11 +153,11 @@ gemm_fp16_nn_128x80x200_sm_75_2b172882(
         struct alignas(A_VECTOR) AVector { fp16 element[1]; };
         AVector a_held[A_VECTORS];
         auto start_a = [&](int slice) {
+            const fp16* first = a + (m0 + a_row) * LDA
+                + slice * TILE_K + a_column;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
-                const int row = m0 + a_row + vector * A_PASS_ROWS;
-                const int column = slice * TILE_K + a_column;
-                const fp16* source = a + row * LDA + column;
+                const fp16* source = first + vector * A_PASS_ROWS * LDA;
                 a_held[vector] = *reinterpret_cast<const AVector*>(source);
             }
         };
@@ -178,12 +178,13 @@ gemm_fp16_nn_128x80x200_sm_75_2b172882(
         struct alignas(B_VECTOR) BVector { fp16 element[4]; };
         BVector b_held[B_VECTORS];
         auto start_b = [&](int slice) {
+            const fp16* first = b + (slice * TILE_K + b_row) * LDB
+                + n0 + b_column;
 #pragma unroll
             for (int vector = 0; vector < B_VECTORS; ++vector) {
                 if (b_row + vector * B_PASS_ROWS >= TILE_K) continue;
-                const int row = slice * TILE_K + b_row + vector * B_PASS_ROWS;
+                const fp16* source = first + vector * B_PASS_ROWS * LDB;
                 const int column = n0 + b_column;
-                const fp16* source = b + row * LDB + column;
                 const int left = N - column;
                 const int bytes = min(max(left, 0), B_VECTOR / 2) * 2;
                 b_held[vector] = bytes ? *reinterpret_cast<const BVector*>(source) : BVector{};

@@ -164,11 +164,12 @@ gemm_fp32_nt_1000x1024x1024_sm_90_31f61d7b(
 
         // Starts copying this thread's part of A's slice into a slot; it stays in flight.
         auto start_a = [&](u32 slot, int slice) {
+            const fp32* first = a + (m0 + a_row) * LDA
+                + slice * TILE_K + a_column;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
+                const fp32* source = first + vector * A_PASS_ROWS * LDA;
                 const int row = m0 + a_row + vector * A_PASS_ROWS;
-                const int column = slice * TILE_K + a_column;
-                const fp32* source = a + row * LDA + column;
                 const int bytes = row < M ? A_VECTOR : 0;
                 const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * 4);
                 cp_async_4_partial(target, source, bytes);
@@ -177,11 +178,11 @@ gemm_fp32_nt_1000x1024x1024_sm_90_31f61d7b(
 
         // Starts copying this thread's part of B's slice into a slot; it stays in flight.
         auto start_b = [&](u32 slot, int slice) {
+            const fp32* first = b + (n0 + b_row) * LDB
+                + slice * TILE_K + b_column;
 #pragma unroll
             for (int vector = 0; vector < B_VECTORS; ++vector) {
-                const int row = n0 + b_row + vector * B_PASS_ROWS;
-                const int column = slice * TILE_K + b_column;
-                const fp32* source = b + row * LDB + column;
+                const fp32* source = first + vector * B_PASS_ROWS * LDB;
                 const u32 target = ring + slot + b_target + vector * (B_PASS_ROWS * 4);
                 cp_async_4(target, source);
             }

@@ -189,11 +189,13 @@ gemm_fp32_tn_dyn1000x500x1001_sm_80_dffd0b23(
 
         // Starts copying this thread's part of A's slice into a slot; it stays in flight.
         auto start_a = [&](u32 slot, int slice) {
+            const fp32* first = a + (slice * TILE_K + a_row) * LDA
+                + m0 + a_column;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
+                const fp32* source = first + vector * A_PASS_ROWS * LDA;
                 const int row = slice * TILE_K + a_row + vector * A_PASS_ROWS;
                 const int column = m0 + a_column;
-                const fp32* source = a + row * LDA + column;
                 const int left = row < K ? m - column : 0;
                 const int bytes = min(max(left, 0), A_VECTOR / 4) * 4;
                 const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * A_PITCH * 4);
@@ -203,11 +205,13 @@ gemm_fp32_tn_dyn1000x500x1001_sm_80_dffd0b23(
 
         // Starts copying this thread's part of B's slice into a slot; it stays in flight.
         auto start_b = [&](u32 slot, int slice) {
+            const fp32* first = b + (slice * TILE_K + b_row) * LDB
+                + n0 + b_column;
 #pragma unroll
             for (int vector = 0; vector < B_VECTORS; ++vector) {
+                const fp32* source = first + vector * B_PASS_ROWS * LDB;
                 const int row = slice * TILE_K + b_row + vector * B_PASS_ROWS;
                 const int column = n0 + b_column;
-                const fp32* source = b + row * LDB + column;
                 const int left = row < K ? N - column : 0;
                 const int bytes = min(max(left, 0), B_VECTOR / 4) * 4;
                 const u32 target = ring + slot + b_target + vector * (B_PASS_ROWS * B_PITCH * 4);

@@ -62,7 +62,6 @@ enum : int {
     A_BYTES = TILE_M * TILE_K * 1,
     B_BYTES = TILE_N * TILE_K * 1,
     STAGE_BYTES = A_BYTES + B_BYTES,
-    A_FRAGMENT = 8192,  // from one 64-row fragment of A to the next
     A_STEP = 32,  // from 32 of k to the next
     B_STEP = 32,
     A_LEADING = 16,  // from panel to panel, for the descriptors
@@ -129,18 +128,18 @@ __device__ __forceinline__ void register_increase()
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u64 descriptor(u32 address, u32 ahead)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    const u32 low = (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+    return u64{ low + (ahead >> 4) } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
-// Keeps the sums in their registers: the compiler may not move what wgmma is still writing.
-__device__ __forceinline__ void pin(float (&acc)[FRAGMENTS_M][TILE_N / 8][4])
+// Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
+__device__ __forceinline__ void pin(float (&part)[TILE_N / 8][4])
 {
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M * TILE_N / 2; ++i)
-        asm volatile("" : "+f"(acc[i / (TILE_N / 2)][i / 4 % (TILE_N / 8)][i % 4]) : : "memory");
+    for (int i = 0; i < TILE_N / 2; ++i)
+        asm volatile("" : "+f"(part[i / 4][i % 4]) : : "memory");
 }
 
 __device__ __forceinline__ void wgmma_fence()
@@ -227,6 +226,13 @@ __device__ __forceinline__ void wgmma_first(float (&d)[TILE_N / 8][4], u64 a, u6
 __device__ __forceinline__ void mbarrier_arrive(u32 barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
+// Hides a number from the compilers, which would use what they know of it to gather the work on all
+// slots ahead of the loads that refill the first.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
 }
 
 // One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
@@ -389,44 +395,69 @@ gemm_e4m3_nt_1000x1024x1000_sm_90a_64ccbdf6(
         place(tile, m0, n0);
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
-        // -- main loop: slices' sums are added in fp32, where the tensor core keeps few bits --
-        int previous = 0;
+        // -- main loop: a slice's sums are added while the next slice is multiplied --
+        int previous = slot;  // the slot that is given back next
         // A parity cannot tell a slot's next round from the one before last: wait for the turn.
         mbarrier_wait(turn + consumer * 8, turn_parity);
         turn_parity ^= 1;
-        for (int slice = 0; slice < slices_to_sum; ++slice) {
+        const int count = slices_to_sum;
+        float slice_sums[2][TILE_N / 8][4];  // one slice's are made, the other's are added
+        auto start = [&](int which) {
             mbarrier_wait(full + slot * 8, parity);
             const u32 a_tile = ring + slot * STAGE_BYTES;
             const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
-            float part[FRAGMENTS_M][TILE_N / 8][4];
             wgmma_fence();
 #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) {
-                    const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
-                    const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
-                    if (step == 0)
-                        wgmma_first(part[i], left, right);
-                    else
-                        wgmma(part[i], left, right);
-                }
+            for (int step = 0; step < STEPS; ++step) {
+                const u64 left = descriptor<A_LEADING>(a_tile, step * A_STEP);
+                const u64 right = descriptor<B_LEADING>(b_tile, step * B_STEP);
+                if (step == 0)
+                    wgmma_first(slice_sums[which], left, right);
+                else
+                    wgmma(slice_sums[which], left, right);
+            }
             wgmma_commit();
-            previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
-            wgmma_wait<0>();
-            pin(part);
+        };
+        auto add = [&](int which) {
+            pin(slice_sums[which]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
+            previous = previous + 1 == STAGES ? 0 : previous + 1;
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
-                for (int j = 0; j < TILE_N / 8; ++j)
-#pragma unroll
-                    for (int e = 0; e < 4; ++e)
-                        acc[i][j][e] = __fadd_rn(acc[i][j][e], part[i][j][e]);
+                for (int e = 0; e < 4; ++e) {
+                    acc[0][j][e] = __fadd_rn(acc[0][j][e], slice_sums[which][j][e]);
+                }
+        };
+        int left = count;  // slices that are not started
+        hide(left);  // or the compiler unrolls all slices, for which there are no registers
+        if (left > 0) {
+            start(0);
+            for (left -= 1; left > 1; left -= 2) {
+                start(1);
+                wgmma_wait<1>();
+                add(0);
+                start(0);
+                wgmma_wait<1>();
+                add(1);
+            }
+            if (left == 1) {
+                start(1);
+                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
+                wgmma_wait<1>();
+                add(0);
+                wgmma_wait<0>();
+                add(1);
+            } else {
+                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
+                wgmma_wait<0>();
+                add(0);
+            }
+        } else {
+            if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
         }
-        if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
         pass();
 
         if (alpha != 1.0f)  // one is left out: what the epilogue does costs time and power

@@ -322,7 +322,8 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
         int previous = 0;
         // Scales of a slice: of this thread's rows, and of the blocks of columns that it sums.
         const float* of_rows = scale_a + first * ldscale_a;
-        const int first_block = n0 / 128;
+        int first_block = n0 / 128;
+        hide(first_block);  // or ptxas makes its scales uniform, for which it waits at once
         const float* of_columns = scale_b + first_block * ldscale_b + first;
         float row_scale[FRAGMENTS_M][2];
         float column_scale[SCALES_N];

@@ -399,10 +399,11 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
         int previous = 0;
         // Scales of a slice: of this thread's rows, and of the blocks of columns that it sums.
         const float* of_rows = scale_a;
-        const int first_block = n0 / 128;
-        const float* of_columns = scale_b + first_block * LDSCALE_B;
+        int first_block = n0 / 128;
         const u32 in_first = 128 - static_cast<u32>(n0) % 128;  // columns in the first of them
         const int more_blocks = (N - 1) / 128 - first_block;  // -1 past n
+        hide(first_block);  // or ptxas makes its scales uniform, for which it waits at once
+        const float* of_columns = scale_b + first_block * LDSCALE_B;
         float row_scale[FRAGMENTS_M][2];
         float column_scale[SCALES_N];
         auto load_scales = [&] {

@@ -67,7 +67,6 @@ enum : int {
     A_BYTES = TILE_M * TILE_K * 1,
     B_BYTES = TILE_N * TILE_K * 1,
     STAGE_BYTES = A_BYTES + B_BYTES,
-    A_FRAGMENT = 8192,  // from one 64-row fragment of A to the next
     A_STEP = 32,  // from 32 of k to the next
     B_STEP = 32,
     A_LEADING = 16,  // from panel to panel, for the descriptors
@@ -134,10 +133,10 @@ __device__ __forceinline__ void register_increase()
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u64 descriptor(u32 address, u32 ahead)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    const u32 low = (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+    return u64{ low + (ahead >> 4) } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
 // Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
@@ -375,85 +374,110 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
         place(tile, m0, n0);
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
-        // -- main loop: a slice is a block of the scales: its sums are scaled, and added in fp32 --
-        int previous = 0;
+        // -- main loop: a slice's sums are scaled and added while the next slice is multiplied --
+        int previous = slot;  // the slot that is given back next
         // A parity cannot tell a slot's next round from the one before last: wait for the turn.
         mbarrier_wait(turn + consumer * 8, turn_parity);
         turn_parity ^= 1;
+        const int count = slices_to_sum;
         // Scales of a slice: of this thread's rows, and of the blocks of columns that it sums.
         const float* of_rows = scale_a;
-        const int first_block = n0 / 128;
-        const float* of_columns = scale_b + first_block * LDSCALE_B;
+        int first_block = n0 / 128;
         const u32 in_first = 128 - static_cast<u32>(n0) % 128;  // columns in the first of them
         const int more_blocks = (N - 1) / 128 - first_block;  // -1 past n
-        float row_scale[FRAGMENTS_M][2];
-        float column_scale[SCALES_N];
-        auto load_scales = [&] {
+        hide(first_block);  // or ptxas makes its scales uniform, for which it waits at once
+        const float* of_columns = scale_b + first_block * LDSCALE_B;
+        float row_scale[2][2], column_scale[2][SCALES_N];  // of the two slices at hand
+        float row_ahead[2][2], column_ahead[2][SCALES_N];  // of the two behind them
+        int asked = 0;
+        auto ask = [&](int which) {
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int row = m0 + i * 64 + warp * 16 + lane / 4 + half * 8;
-                    row_scale[i][half] = of_rows[min(row, M - 1)];
-                }
+            for (int half = 0; half < 2; ++half) {
+                const int row = m0 + warp * 16 + lane / 4 + half * 8;
+                row_ahead[which][half] = of_rows[min(row, M - 1)];
+            }
 #pragma unroll
             for (int block = 0; block < SCALES_N; ++block)
-                column_scale[block] = of_columns[min(block, more_blocks) * LDSCALE_B];
+                column_ahead[which][block] = of_columns[min(block, more_blocks) * LDSCALE_B];
+            const bool more = ++asked < count;  // the last slice's are read again
+            of_rows += more ? LDSCALE_A : 0;
+            of_columns += more;
         };
-        int count = slices_to_sum;
-        hide(count);  // or the compiler unrolls all slices, for which there are no registers
-        if (count > 0) load_scales();
-        for (int slice = 0; slice < count; ++slice) {
+        float slice_sums[2][TILE_N / 8][4];  // one slice's are made, the other's are added
+        auto start = [&](int which) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) row_scale[which][half] = row_ahead[which][half];
+#pragma unroll
+            for (int block = 0; block < SCALES_N; ++block)
+                column_scale[which][block] = column_ahead[which][block];
+            ask(which);
             mbarrier_wait(full + slot * 8, parity);
             const u32 a_tile = ring + slot * STAGE_BYTES;
             const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
-            float part[FRAGMENTS_M][TILE_N / 8][4];
             wgmma_fence();
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i) {
-#pragma unroll
-                for (int step = 0; step < STEPS; ++step) {
-                    const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
-                    const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
-                    if (step == 0)
-                        wgmma_first(part[i], left, right);
-                    else
-                        wgmma(part[i], left, right);
-                }
-                wgmma_commit();
+            for (int step = 0; step < STEPS; ++step) {
+                const u64 left = descriptor<A_LEADING>(a_tile, step * A_STEP);
+                const u64 right = descriptor<B_LEADING>(b_tile, step * B_STEP);
+                if (step == 0)
+                    wgmma_first(slice_sums[which], left, right);
+                else
+                    wgmma(slice_sums[which], left, right);
             }
-            previous = slot;
+            wgmma_commit();
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
-            wgmma_wait<0>();
-            pin(part[0]);
+        };
+        auto add = [&](int which) {
+            pin(slice_sums[which]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
-            // Behind the wait, or the compiler makes the factors first, and wgmma waits for scales.
-            float factor[FRAGMENTS_M][2][SCALES_N];
+            previous = previous + 1 == STAGES ? 0 : previous + 1;
+            float factor[2][SCALES_N];
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int half = 0; half < 2; ++half)
 #pragma unroll
-                for (int half = 0; half < 2; ++half)
-#pragma unroll
-                    for (int block = 0; block < SCALES_N; ++block)
-                        factor[i][half][block] =
-                            __fmul_rn(row_scale[i][half], column_scale[block]);
-            // The next slice's scales come while this one's sums are added and the next multiplied.
-            const bool more = slice + 1 < count;  // the last one's are read twice
-            of_rows += more ? LDSCALE_A : 0;
-            of_columns += more;
-            load_scales();
+                for (int block = 0; block < SCALES_N; ++block)
+                    factor[half][block] =
+                        __fmul_rn(row_scale[which][half], column_scale[which][block]);
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    const float(&of_row)[SCALES_N] = factor[0][e / 2];
+                    const float(&of_row)[SCALES_N] = factor[e / 2];
                     const u32 column = j * 8 / SCALE_N * SCALE_N;
                     const float scale = column < in_first ? of_row[0] : of_row[1];
-                    acc[0][j][e] = __fmaf_rn(part[0][j][e], scale, acc[0][j][e]);
+                    acc[0][j][e] = __fmaf_rn(slice_sums[which][j][e], scale, acc[0][j][e]);
                 }
+        };
+        int left = count;  // slices that are not started
+        hide(left);  // or the compiler unrolls all slices, for which there are no registers
+        if (left > 0) {
+            ask(0);
+            ask(1);
+            start(0);
+            for (left -= 1; left > 1; left -= 2) {
+                start(1);
+                wgmma_wait<1>();
+                add(0);
+                start(0);
+                wgmma_wait<1>();
+                add(1);
+            }
+            if (left == 1) {
+                start(1);
+                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
+                wgmma_wait<1>();
+                add(0);
+                wgmma_wait<0>();
+                add(1);
+            } else {
+                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
+                wgmma_wait<0>();
+                add(0);
+            }
+        } else {
+            if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
         }
-        if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
         pass();
 
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --

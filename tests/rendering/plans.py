@@ -392,7 +392,7 @@ GOLDEN: dict[str, Program] = {
         epilogue="scale:row:fp32",
         arch="sm_90a",
     ),
-    # fp8: a slice's sums are added in fp32; two consumers hide each other's adding.
+    # fp8: a slice's sums are added in fp32; wide tiles have no room for the next slice's meanwhile.
     "wgmma_e4m3_nt": _plan(
         WgmmaChoice(128, 192, 2, 1, 4, 1, 1, 16, tile_k=128),
         m=4096,
@@ -403,7 +403,16 @@ GOLDEN: dict[str, Program] = {
         dtype_b="e5m2",
         arch="sm_90a",
     ),
-    # The same in turn; and sums that stay in the tensor core.
+    # The same in turn; narrow tiles add while they multiply; and sums that stay in the tensor core.
+    "wgmma_e4m3_ping_pong_wide_nt": _plan(
+        WgmmaChoice(64, 160, 2, 2, 6, 1, 1, 16, tile_k=128),
+        m=1000,
+        n=1024,
+        k=1024,
+        layout="nt",
+        dtype="e4m3",
+        arch="sm_90a",
+    ),
     "wgmma_e4m3_ping_pong_nt": _plan(
         WgmmaChoice(64, 128, 2, 2, 6, 1, 1, 16, tile_k=128),
         m=1000,
@@ -434,6 +443,39 @@ GOLDEN: dict[str, Program] = {
         n=1000,
         k=512,
         ldd=1008,
+        layout="nt",
+        dtype="e4m3",
+        scale_a="1x128",
+        scale_b="128x128",
+        arch="sm_90a",
+    ),
+    "wgmma_scaled_ping_pong_wide_nt": _plan(
+        WgmmaChoice(64, 192, 2, 2, 6, 1, 1, 16, tile_k=128),
+        m=1000,
+        n=1024,
+        k=512,
+        layout="nt",
+        dtype="e4m3",
+        scale_a="1x128",
+        scale_b="128x128",
+        arch="sm_90a",
+    ),
+    "wgmma_scaled_overlapped_nt": _plan(
+        WgmmaChoice(128, 128, 2, 1, 6, 2, 1, 16, tile_k=128),
+        m=4096,
+        n=4096,
+        k=7168,
+        layout="nt",
+        dtype="e4m3",
+        scale_a="1x128",
+        scale_b="128x128",
+        arch="sm_90a",
+    ),
+    "wgmma_scaled_slots_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 16, split_k=2, cluster_k=2, tile_k=128),
+        m=64,
+        n=256,
+        k=1024,
         layout="nt",
         dtype="e4m3",
         scale_a="1x128",

@@ -9,6 +9,7 @@ from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_o
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import canonical_steps, promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
+from deepgemm_codegen.decide.wgmma import constraints
 from deepgemm_codegen.decide.wgmma.tile import slab_columns
 from deepgemm_codegen.epilogue import column_vectors
 from deepgemm_codegen.plan import Decision, Grid, Persistent, Program, Wgmma
@@ -86,6 +87,8 @@ class WgmmaChoice:
             store, slab_n = "gather", self.tile_n
         elif self.split_k == 1 and spec.norm is None:
             store = store_of(spec, self.tile_n // spec.halves)
+        promoted = promotes(spec, arch)
+        rows = self.tile_m * self.tiles_at_once // self.consumers
         body = Wgmma(
             tile_m=self.tile_m,
             tile_n=self.tile_n,
@@ -100,7 +103,8 @@ class WgmmaChoice:
             store=store,
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
-            promoted=promotes(spec, arch),
+            promoted=promoted,
+            overlapped=constraints.overlapped(rows, self.tile_n, 2 if promoted else 1),
             scaled=spec.block_scaled,
             halves=spec.halves,
             vectors=len(column_vectors(canonical_steps(spec))),

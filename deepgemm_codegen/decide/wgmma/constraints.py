@@ -77,6 +77,17 @@ def accumulators(
     return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
 
 
+def overlapped(rows: int, tile_n: int, sets: int) -> bool:
+    """Whether a consumer has room for a slice's sums beside those that the next slice makes.
+
+    Args:
+        rows: of D that a consumer computes.
+        tile_n: columns of the tile.
+        sets: of sums without that room; one where no slice's sums are added apart.
+    """
+    return sets > 1 and rows == FRAGMENT_M and (sets + 1) * tile_n // 2 <= MAX_ACCUMULATORS
+
+
 def columns(tile_n: int, *, integers: bool) -> Miss | None:
     """An instruction on integers takes 8, 16, 24 and 32 columns, then multiples of 16."""
     left = tile_n % 16 if integers and tile_n > 32 else 0

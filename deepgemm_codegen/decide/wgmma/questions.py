@@ -8,6 +8,7 @@ from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
+from deepgemm_codegen.decide.wgmma.constraints import overlapped
 from deepgemm_codegen.plan import Decision
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ def _mma(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
         reason += f"; every {kind.tile_k} of k, a block of the scales, are scaled and added apart"
     elif kind.promoted:
         reason += f"; it keeps 13 fraction bits, so every {kind.tile_k} of k are added apart"
+    rows = choice.tile_m * choice.tiles_at_once // choice.consumers
+    if overlapped(rows, choice.tile_n, kind.sets):
+        reason += ", while the next are multiplied"
     return f"m64n{choice.tile_n}k{kind.tile_k // 4}", reason
 
 

@@ -65,6 +65,9 @@ slice's math begins. The wait is measured where two consumers share a tile, who 
 the same time: 180 to 260 clocks a slice beside its math, whatever the tile
 (``benchmarks/results/program_sweep_fp8_h200.json``)."""
 
+PROMOTE_BEHIND = 30
+"""Clocks a slice that remain where adding hides behind the next slice's math. An estimate."""
+
 
 class Kind(NamedTuple):
     """What operands and sums a tile is for.
@@ -184,7 +187,9 @@ def scale_clocks(tile_n: int, fragments: int) -> int:
     return 2 * fragments * (1 + blocks_of(tile_n) + selects)
 
 
-def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int, factors: int) -> float:
+def _promotion(
+    mma: float, columns: int, consumers: int, tiles_at_once: int, factors: int, *, overlapped: bool
+) -> float:
     """Clocks that adding in fp32 makes a slice longer.
 
     Args:
@@ -193,7 +198,10 @@ def _promotion(mma: float, columns: int, consumers: int, tiles_at_once: int, fac
         consumers: of the block.
         tiles_at_once: tiles in their hands.
         factors: instructions that a thread takes for what it multiplies them by.
+        overlapped: whether the consumer multiplies the next slice meanwhile.
     """
+    if overlapped:
+        return PROMOTE_BEHIND
     adding = PROMOTE * (columns / 2 + factors) + PROMOTE_WAIT
     if consumers == 1 or tiles_at_once > 1:
         return adding
@@ -225,7 +233,10 @@ def _tile(
     promotion = 0.0
     if kind.promoted:
         factors = scale_clocks(tile_n, mine) if kind.scaled else 0
-        promotion = _promotion(mma, mine * tile_n, consumers, tiles_at_once, factors)
+        overlapped = constraints.overlapped(mine * FRAGMENT_M, tile_n, kind.sets)
+        promotion = _promotion(
+            mma, mine * tile_n, consumers, tiles_at_once, factors, overlapped=overlapped
+        )
     return Tile(
         tile_m=tile_m,
         tile_n=tile_n,
