@@ -352,8 +352,8 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(full + slot * 8, 1);
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
+            mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
     }
@@ -516,8 +516,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (thread == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -547,7 +546,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

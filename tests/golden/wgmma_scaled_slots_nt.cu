@@ -462,7 +462,6 @@ gemm_e4m3_nt_64x256x1024_sm_90a_1e745ab2(
         const int vector = part * OWN_VECTORS + mine;
         const int row = m0 + vector / ROW_VECTORS;
         const int column = n0 + vector % ROW_VECTORS * D_VECTOR;
-        if (mine >= OWN_VECTORS || vector >= VECTORS) continue;
         float value[D_VECTOR];
 #pragma unroll
         for (int v = 0; v < D_VECTOR; ++v)
