@@ -109,6 +109,10 @@ EXTRAS = [
     (" tile_mm: 64}", ["28: unknown key 'tile_mm' (did you mean 'tile_m'?)"]),
     (" lable: x}", ["28: unknown key 'lable'; the key is 'name'"]),
     (" label: x}", ["28: unknown key 'label'; the key is 'name'"]),
+    (" zip: {}}", ["28: unknown key 'zip'; it stands in 'sweep': {zip: ..}"]),
+    (" exclude: []}", ["28: unknown key 'exclude'; it stands in 'sweep': {exclude: ..}"]),
+    (" matrix: {}}", ["28: unknown key 'matrix'; the key is 'sweep': {m: [..], arch: [..]}"]),
+    (" include: x}", ["28: unknown key 'include'; it stands at the top of the file"]),
     (
         " alpha: 1e-3, beta: 1e+0}",  # Y01's own input
         [
