@@ -18,12 +18,16 @@ __all__ = ["COMMAND"]
 
 _FORMAT = "1.0"
 
+SHOWN = 20
+"""Kernels that are listed, the ones used last; ``-v`` and ``--json`` list all."""
+
 
 def _cache(*, action: str, as_json: bool, **values: Any) -> int:
     from deepgemm_codegen.render import template_cache_in_use  # noqa: PLC0415
     from deepgemm_codegen.toolchain import Cache  # noqa: PLC0415
 
     console = take_console(values)
+    most = None if console.level > 0 else SHOWN
     kernels, templates = Cache.from_env(), template_cache_in_use()
     if action == "clear":
         removed = kernels.clear()
@@ -34,11 +38,14 @@ def _cache(*, action: str, as_json: bool, **values: Any) -> int:
         else:
             console.say(f"removed {removed} kernels and {compiled} compiled templates")
         return 0
-    print_data(_as_json(kernels, templates) if as_json else _as_text(kernels.info(), templates))
+    if as_json:
+        print_data(_as_json(kernels, templates))
+    else:
+        print_data(_as_text(kernels.info(), templates, most))
     return 0
 
 
-def _as_text(info: CacheInfo, templates: TemplateCache | None) -> str:
+def _as_text(info: CacheInfo, templates: TemplateCache | None, most: int | None) -> str:
     if info.folder is None:
         return "no folder: there is no home to keep one in; set DGEMM_CACHE_DIR to have one\n"
     count, size = templates.usage() if templates else (0, 0)
@@ -48,7 +55,10 @@ def _as_text(info: CacheInfo, templates: TemplateCache | None) -> str:
         f"kernels    {len(info.entries)}, {used} of at most {limit}",
         f"templates  {count}, {_kilobytes(size)}",
     ]
-    lines.extend(f"  {_kilobytes(entry.size_bytes):>9}  {entry.label}" for entry in info.entries)
+    listed = info.entries[:most]
+    lines.extend(f"  {_kilobytes(entry.size_bytes):>9}  {entry.label}" for entry in listed)
+    if len(listed) < len(info.entries):
+        lines.append(f"  and {len(info.entries) - len(listed)} used before; -v lists all")
     return "\n".join(lines) + "\n"
 
 

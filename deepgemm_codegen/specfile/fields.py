@@ -138,7 +138,7 @@ HINTS: dict[str, str] = {
     "activation": "activations are steps of 'epilogue'",
     **{word: f"it stands in 'sweep': {{{word}: ..}}" for word in ("zip", "exclude")},
     "matrix": "the key is 'sweep': {m: [..], arch: [..]}",
-    **{word: "it stands at the top of the file" for word in ("include", "defaults", "sweeps")},
+    **dict.fromkeys(("include", "defaults", "sweeps"), "it stands at the top of the file"),
     **{step: f"it is a step of 'epilogue': [{step}]" for step in STEPS},
     **{name: f"it stands in 'require': {{{name}: ..}}" for name in REQUIREMENTS},
 }

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen import render
+from deepgemm_codegen.cli.cache import SHOWN, _as_text
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.template_cache import template_cache
+from deepgemm_codegen.toolchain import CacheEntry, CacheInfo
 from tests.cli.conftest import SMALL, Cli, process
 
 if TYPE_CHECKING:
@@ -134,3 +136,15 @@ def test_the_cache_command_counts_and_removes(cli: Cli, cache: Path) -> None:
     assert f"templates  {count}, " in cli("cache", "info").out
     assert cli("cache", "clear").err == f"removed 0 kernels and {count} compiled templates\n"
     assert list(cache.iterdir()) == []
+
+
+def test_what_is_listed_is_what_was_used_last() -> None:
+    entries = tuple(CacheEntry(f"{i:064x}", f"kernel{i}", 1024, 0.0) for i in range(SHOWN + 3))
+    text = _as_text(CacheInfo(Path("/cache"), entries, 1 << 20), None, SHOWN)
+    assert text.splitlines()[-2:] == [
+        f"      1 KiB  kernel{SHOWN - 1}",
+        "  and 3 used before; -v lists all",
+    ]
+    assert len(_as_text(CacheInfo(Path("/cache"), entries, 1 << 20), None, None).splitlines()) == (
+        3 + len(entries)
+    )
