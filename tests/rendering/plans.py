@@ -231,6 +231,27 @@ GOLDEN: dict[str, Program] = {
         epilogue="swiglu",
         arch="sm_80",
     ),
+    # The same on CUDA cores.
+    "simt_swiglu_nt": _plan(
+        SimtChoice(64, 64, 16, 2, 1, 3, 2, 8),
+        m=64,
+        n=100,
+        k=64,
+        layout="nt",
+        dtype="fp32",
+        epilogue="swiglu",
+        arch="sm_80",
+    ),
+    "simt_geglu_nn": _plan(
+        SimtChoice(32, 128, 16, 2, 2, 2, 2, 8),
+        m="dynamic:64",
+        n=101,
+        k=65,
+        ldb=202,
+        dtype="fp16",
+        epilogue="bias,geglu:second,bias",
+        arch="sm_75",
+    ),
     "geglu_nn": _plan(
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
         m=64,

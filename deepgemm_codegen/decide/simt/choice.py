@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
+from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.simt.copies import place_simt_operand, simt_travel
 from deepgemm_codegen.plan import Decision, Grid, Program, Simt
@@ -63,7 +63,9 @@ class SimtChoice(NamedTuple):
             stages=self.stages,
             min_blocks=max(self.min_blocks // self.abreast, 1),
             a=place_simt_operand(spec, "a", left, simt_travel(spec, left, arch), m, k, threads),
-            b=place_simt_operand(spec, "b", right, simt_travel(spec, right, arch), n, k, threads),
+            b=place_simt_operand(
+                spec, "b", right, simt_travel(spec, right, arch), columns_of_b(spec, n), k, threads
+            ),
         )
         schedule = Grid(raster_group=self.raster_group)
         vector = output_vector(spec)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PHRASES",
     "copied_vectors",
+    "pairs",
     "quads",
     "register_estimate",
     "rows_of",
@@ -58,6 +59,12 @@ matrix's edge: ptxas keeps addresses and tests."""
 def quads(tile: int, lanes: int, warps: int) -> Miss | None:
     """Each lane has whole quads of the tile's rows or columns: got is left over, wanted 0."""
     left = tile % (lanes * QUAD * warps)
+    return (left, 0) if left else None
+
+
+def pairs(tile_n: int, warps_n: int, halves: int) -> Miss | None:
+    """A lane has as many quads of one half as of the other: got is left over, wanted 0."""
+    left = tile_n % (halves * LANES_N * QUAD * warps_n)
     return (left, 0) if left else None
 
 
@@ -96,6 +103,7 @@ def copies(count: int) -> Miss | None:
 
 PHRASES: dict[str, str] = {
     "quads": "{got} rows or columns are left without a lane",
+    "pairs": "{got} columns are no whole half of a paired tile",
     "warps": "{got} warps a block; the limit is {limit}",
     "sums": "{got} sums a thread; the limit is {limit}",
     "grid": "{got} blocks; a grid holds {limit}",
@@ -166,6 +174,7 @@ def violations(task: Task, choice: SimtChoice) -> Iterator[tuple[str, int, int]]
     for name, miss in (
         ("quads", quads(tile_m, LANES_M, choice.warps_m)),
         ("quads", quads(tile_n, LANES_N, choice.warps_n)),
+        ("pairs", pairs(tile_n, choice.warps_n, problem.halves)),
         ("warps", warps(count)),
         ("sums", sums(tile_m, tile_n, count)),
         ("grid", grid(tiles)),

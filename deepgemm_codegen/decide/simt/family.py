@@ -80,8 +80,6 @@ class _Answer(NamedTuple):
 
 def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
     """What keeps the family out: operands that are not widened to fp32."""
-    if spec.pairs is not None:
-        return f"{spec.pairs.kind} wants two columns of B in one thread"
     for dtype in (spec.dtype_a, spec.dtype_b):
         if dtype.name not in _TYPES:
             return f"{dtype} operands are not widened to fp32"

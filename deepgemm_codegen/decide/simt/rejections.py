@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["rejections"]
 
-OUTER = ("quads", "warps", "sums", "grid", "raster", "whole_rows", "copies")
+OUTER = ("quads", "pairs", "warps", "sums", "grid", "raster", "whole_rows", "copies")
 """Constraints that neither stages nor resident blocks mend: they cut a branch above them."""
 
 

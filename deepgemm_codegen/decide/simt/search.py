@@ -86,6 +86,8 @@ def _floors(task: Task, menu: SimtMenu) -> list[tuple[float, int, Tile]]:
     heap = []
     table = tile_table(task.fma_rate, menu.tile_m, menu.tile_n, menu.warps)
     for order, tile in enumerate(table):
+        if constraints.pairs(tile.tile_n, tile.warps_n, problem.halves):
+            continue
         tiles_n = -(-n // tile.tile_n)
         tiles = batch * -(-m // tile.tile_m) * tiles_n
         if grid(tiles) or raster(lowest, tiles_n):
