@@ -100,10 +100,10 @@ class Fault:
 BARRIER = r"__syncthreads\(\);"
 FAULTS: dict[str, Fault] = {
     # -- order in shared memory, mma.sync --
-    "loop_barrier": Fault("tails", BARRIER, "", -2, "barrier of the main loop removed"),
-    "slab_barrier": Fault(
-        "tails", BARRIER + "  // the epilogue", " // the epilogue", None,
-        "barrier before the epilogue's slabs removed",
+    "loop_barrier": Fault("tails", BARRIER, "", -1, "barrier of the main loop removed"),
+    "slabs_over_slice": Fault(
+        "tails", r"(SLABS_OFFSET =)[^,]*", r"\1 (SLICES - 1) % STAGES * STAGE_BYTES", None,
+        "the epilogue's slabs over the last slice, with no barrier behind the loop",
     ),
     "warp_barrier": Fault("tails", r"__syncwarp\(\);", "", -1, "barrier within a warp removed"),
     "wait_loosened": Fault(
@@ -111,7 +111,7 @@ FAULTS: dict[str, Fault] = {
         "a slice read before its cp.async is waited for",
     ),
     "split_barrier": Fault(
-        "tails", BARRIER, SPLIT_BARRIER, -2, "half a warp at each of two barriers"
+        "tails", BARRIER, SPLIT_BARRIER, -1, "half a warp at each of two barriers"
     ),
     # -- bounds and contents --
     "read_behind_a": Fault(
@@ -164,7 +164,7 @@ FAULTS: dict[str, Fault] = {
         "tma", r"named_barrier\(1 \+ consumer\);", "", -1, "a panel stored before it is written"
     ),
     "exit_early": Fault(
-        "tma", r"if \(thread == 0\) tma_store_wait\(\);", "", None,
+        "tma", r"tma_store_wait\(\);", "", None,
         "the block ends while TMA reads its memory",
     ),
     "init_fence": Fault(

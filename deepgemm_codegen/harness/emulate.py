@@ -113,7 +113,10 @@ class EmulatorDevice:
         if problem.grid == 0 or blocks == ():
             return Outcome(outputs)
         bits = {name: output.bits for name, output in outputs.items()}
-        memory = LaunchMemory(problem, inputs, bits, in_place=in_place, aligned=self._aligned)
+        memory = LaunchMemory(
+            problem, inputs, bits,
+            in_place=in_place, aligned=self._aligned, whole=blocks is None,
+        )  # fmt: skip
         faults: list[str] = []
         statistics: list[Statistics] = []
         for kernel in problem.program.kernels:

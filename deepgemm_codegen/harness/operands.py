@@ -9,6 +9,7 @@ import numpy as np
 from deepgemm_codegen.emulator import GlobalBuffer, PointerTable, TensorMap
 from deepgemm_codegen.harness.memory import HUGE, Paged, fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
+from deepgemm_codegen.repack import PACKED
 from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class LaunchMemory:
         in_place: whether D is C's buffer.
         aligned: whether operands start where an allocation would, instead of at the address that
             the inputs say, of those that the spec allows.
+        whole: whether all blocks run. Where some do, those of a later kernel may read what blocks
+            that did not run would have written, for elements that nobody looks at.
     """
 
     def __init__(
@@ -52,8 +55,10 @@ class LaunchMemory:
         *,
         in_place: bool,
         aligned: bool,
+        whole: bool,
     ) -> None:
-        self._problem, self._inputs, self._aligned = problem, inputs, aligned
+        self._problem, self._inputs = problem, inputs
+        self._aligned, self._whole = aligned, whole
         self._buffers: dict[str, GlobalBuffer] = {
             name: self._place(problem.matrix(name), bits, writable=True)
             for name, bits in outputs.items()
@@ -84,7 +89,7 @@ class LaunchMemory:
         return self._buffers[name]
 
     def _region(self, name: str) -> GlobalBuffer:
-        """A region of the workspace, full of NaN: nothing may be read that was not written.
+        """A region of the workspace, full of NaN: no byte may be read that was not written.
 
         As the emulator keeps its bounds, no region can reach into another.
         """
@@ -94,7 +99,11 @@ class LaunchMemory:
         bits = np.zeros(count, bits_dtype(region.dtype))
         if count <= HUGE:
             bits[...] = poison(region.dtype)
-        return GlobalBuffer(name, bits, writable=True, misalign=ALIGNMENT % ADDRESS_STEP)
+        marked = count <= HUGE and (self._whole or name in PACKED.values())
+        unwritten = np.ones(bits.nbytes, bool) if marked else None
+        return GlobalBuffer(
+            name, bits, writable=True, misalign=ALIGNMENT % ADDRESS_STEP, unwritten=unwritten
+        )
 
     def _tensor_map(self, kernel: KernelPlan, name: str) -> TensorMap:
         """A tensor map as the host would encode it.

@@ -52,7 +52,7 @@ SINGLE = load("gpu_single")
 
 SEEN = {
     "loop_barrier": {"race"},
-    "slab_barrier": {"race"},
+    "slabs_over_slice": {"race"},
     "warp_barrier": {"race"},
     "wait_loosened": {"in-flight-read"},
     "split_barrier": {"divergent-barrier"},

@@ -139,6 +139,18 @@ MUTANTS: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
+def test_no_byte_of_a_copy_is_read_that_was_not_written() -> None:
+    """Of a row's last vector the rest is padding, which nobody writes in the last row."""
+    text = "m=100 n=72 k=101 layout=nt dtype=int8"  # no NaN tells
+    program = program_of(text, RepackChoice(SMALL, BOTH))
+    source = source_of(program)
+    wider = r"\1, row < 72 ? 16 : bytes"
+    whole, count = re.subn(r"(partial\(target, source), bytes", wider, source)
+    assert count == 2
+    verdict = judge(device_of(program, whole), program, effort=0.5)
+    assert any("poison-read" in fault for check in verdict.checks for fault in check.faults)
+
+
 TURNING: list[tuple[str, str, str]] = [
     ("nothing waits for the tile", r"__syncthreads\(\);", ""),
     ("rows of the tile overlap", r"target = tile \+ \(y \* TURN", "target = tile + (y * 48"),
