@@ -47,7 +47,7 @@ def test_a_ring_turns_when_a_slot_is_filled_twice(ring: Ring) -> None:
 @given(rings, st.integers(1, 60).map(lambda n: 512 * n))
 def test_what_lies_beside_the_last_slice_meets_no_byte_of_it(ring: Ring, size: int) -> None:
     found = ring.beside_last(size)
-    if ring.slices is None:
+    if ring.slices is None or ring.slices == 1:
         assert found is None
         return
     last = (ring.slices - 1) % ring.stages * ring.stage_bytes

@@ -79,11 +79,11 @@ MUTANTS = [
     # The epilogue's staging: fence, reuse, barriers, end.
     ("plain", "        fence_proxy_async();", "", {"missing-fence"}),
     ("cluster_n", "        fence_proxy_async();", "", {"missing-fence"}),
-    ("plain", "            tma_store_wait_read<STORE_SLOTS - 1>();", "", {"in-flight-write"}),
+    ("plain", "                tma_store_wait_read<STORE_SLOTS - 1>();", ";", {"in-flight-write"}),
     ("plain", "        named_barrier(1 + consumer);\n#pragma", "#pragma", {"in-flight-write"}),
     ("plain", "named_barrier(1 + consumer);\n            if", "            if", {"race"}),
     ("plain", "named_barrier(1 + consumer);", "named_barrier(1);", {"divergent-barrier"}),
-    ("plain", "    tma_store_wait();", "", {"exit-in-flight"}),
+    ("plain", "    if (thread == 0) tma_store_wait();", "", {"exit-in-flight"}),
     ("slab", "            __syncwarp();  // the rows", "  // the rows", {"race"}),
     ("slab", "            __syncwarp();  // these rows", "  // these rows", {"race"}),
     # The beginning and the end of clusters, and of all.

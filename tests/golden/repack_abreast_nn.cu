@@ -193,7 +193,6 @@ enum : int {
     RING_BYTES = STAGES * STAGE_BYTES,
     SLAB_N = WARP_N,
     SLAB_BYTES = MMA_M * SLAB_N * 4,
-    SLABS_OFFSET = 1 * STAGE_BYTES,  // clear of the last slice: no barrier behind the loop
     SHARED_BYTES = 8192,
     AREA_BYTES = 8192,  // the same from one tile of the block to the next
     A_PANEL_BYTES = TILE_M * A_SWIZZLE,
@@ -206,7 +205,7 @@ enum : int {
     B_VECTORS = B_BYTES / B_PANEL_BYTES * B_PASSES,
 };
 static_assert(RING_BYTES <= SHARED_BYTES, "the ring fits");
-static_assert(SLABS_OFFSET + WARPS_M * WARPS_N * SLAB_BYTES <= RING_BYTES, "the slabs fit");
+static_assert(WARPS_M * WARPS_N * SLAB_BYTES <= SHARED_BYTES, "the epilogue's slabs fit");
 static_assert(THREADS * A_VECTOR % (8 * A_SWIZZLE) == 0, "a pass keeps A's swizzle phase");
 static_assert(THREADS * B_VECTOR % (8 * B_SWIZZLE) == 0, "a pass keeps B's swizzle phase");
 
@@ -457,11 +456,12 @@ gemm_fp16_nn_31x31x31_sm_80_d03f5df5_product(
                 multiply(step % 2);
             }
         }
+        __syncthreads();  // the epilogue's slabs reuse the ring
     }
 
     if (idle) return;
     // -- epilogue: MMA_M rows at a time through this warp's slab, then whole rows to D --
-    float* slab = reinterpret_cast<float*>(shared + SLABS_OFFSET + warp * SLAB_BYTES);
+    float* slab = reinterpret_cast<float*>(shared + warp * SLAB_BYTES);
     const int lane_row = lane / LANES_PER_ROW;
     const int lane_column = lane % LANES_PER_ROW * D_VECTOR;
     const int first_column = n0 + warp_n * WARP_N;

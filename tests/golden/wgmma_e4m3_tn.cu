@@ -459,7 +459,8 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
             for (int j = 0; j < STORE_N / 16; ++j)
                 load_kept(scale2_panel + j * 4,
                           kept + first + j * 16 + lane % 4 * 4);
-            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
+            if (thread == 0)
+                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -503,7 +504,7 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    tma_store_wait();  // shared memory must outlive the stores that read it
+    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

@@ -428,7 +428,8 @@ gemm_fp16_nn_4096x4096x1024_sm_90a_603c62a1(
 #pragma unroll
         for (int first = 0; first < TILE_D; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
+            if (thread == 0)
+                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -464,7 +465,7 @@ gemm_fp16_nn_4096x4096x1024_sm_90a_603c62a1(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    tma_store_wait();  // shared memory must outlive the stores that read it
+    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

@@ -499,7 +499,8 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
             for (int j = 0; j < STORE_N / 16; ++j)
                 load_kept(bias0_panel + j * 4,
                           kept + first + j * 16 + lane % 4 * 4);
-            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
+            if (thread == 0)
+                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -543,7 +544,7 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    tma_store_wait();  // shared memory must outlive the stores that read it
+    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

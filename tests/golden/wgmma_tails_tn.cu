@@ -464,7 +464,8 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
             for (int j = 0; j < STORE_N / 16; ++j)
                 load_kept(bias0_panel + j * 4,
                           kept + first + j * 16 + lane % 4 * 4);
-            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
+            if (thread == 0)
+                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -509,7 +510,7 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    tma_store_wait();  // shared memory must outlive the stores that read it
+    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------
