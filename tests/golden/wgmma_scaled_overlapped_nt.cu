@@ -516,7 +516,8 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
+            if (thread == 0)
+                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -546,7 +547,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    tma_store_wait();  // shared memory must outlive the stores that read it
+    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

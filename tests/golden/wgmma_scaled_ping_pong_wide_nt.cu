@@ -498,7 +498,8 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            tma_store_wait_read<STORE_SLOTS - 1>();  // what thread 0 sent from this panel has left
+            if (thread == 0)
+                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -528,7 +529,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    tma_store_wait();  // shared memory must outlive the stores that read it
+    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------
