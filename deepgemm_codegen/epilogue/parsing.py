@@ -7,16 +7,16 @@ import struct
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.dtypes import DTYPES, FP32, parse_dtype
-from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand, setting_value
-from deepgemm_codegen.epilogue.table import (
+from deepgemm_codegen.epilogue.kinds import (
     AXIS_WORDS,
     DYNAMIC,
-    STEPS,
     Access,
     OperandKind,
     Option,
     StepKind,
 )
+from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand, setting_value
+from deepgemm_codegen.epilogue.table import STEPS
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range, whole_number
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.dtypes import DTYPES, FP32
-from deepgemm_codegen.epilogue.table import DYNAMIC, STEPS, Access, OperandKind, StepKind
+from deepgemm_codegen.epilogue.kinds import DYNAMIC, Access, OperandKind, StepKind
+from deepgemm_codegen.epilogue.table import STEPS
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT
 
 if TYPE_CHECKING:
