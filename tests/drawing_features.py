@@ -22,9 +22,12 @@ ARCHS = ("sm_80", "sm_90", "sm_90a", "sm_90a", "sm_90a")
 TYPES = {
     "sm_75": ("fp16",),
     "sm_80": ("fp16", "bf16", "int8", "uint8", "fp32"),
+    "sm_86": ("fp16", "bf16", "int8"),
     "sm_89": ("fp16", "int8", "e4m3", "e5m2"),
     "sm_90": ("fp16", "bf16", "int8", "fp32"),
     "sm_90a": ("fp16", "bf16", "int8", "uint8", "e4m3", "e5m2"),
+    "sm_100": ("fp16", "bf16", "int8", "e4m3"),
+    "sm_120": ("fp16", "bf16", "int8", "e4m3", "e5m2"),
 }
 
 STEPS = (
