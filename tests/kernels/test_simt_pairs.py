@@ -28,6 +28,10 @@ CASES = {
         "m=70 n=101 k=40 dtype=fp16 tensor_cores=off arch=sm_75 epilogue=swiglu",
         WIDE._replace(stages=2),
     ),
+    "fewer columns than a half": (
+        "m=20 n=5 k=24 dtype=fp32 arch=sm_80 epilogue=swiglu,quantize:int8:per_token",
+        None,
+    ),
     "sizes at run time": (
         "m=dynamic:70 n=dynamic:101 k=dynamic:40 batch=2 dtype=fp32 arch=sm_80 epilogue=swiglu",
         PLAIN,

@@ -51,9 +51,10 @@ class SimtMenu(NamedTuple):
 
 def menu_for(problem: Problem, overrides: Overrides | None = None) -> SimtMenu:
     """The tree's menu for a problem, filtered by overrides with legal values."""
+    quads = problem.halves * LANES_N * QUAD  # of a warp, in each half where columns are paired
     menu = SimtMenu(
         tile_m=reaching(TILE_MS, max(problem.m, LEAST_REACH)),
-        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
+        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH, quads)),
     )
     given = overrides.numbers() if overrides is not None else {}
     if not given:
