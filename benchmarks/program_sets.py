@@ -272,6 +272,20 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         (f"dtype=fp16 layout=nt {problem}", [f"{tile} raster_group={group}" for group in GROUPS])
         for problem, tile in WRITING
     ],
+    "one_wave": [
+        (f"dtype=fp16 layout=nt {problem}", [f"raster_group={group}" for group in GROUPS])
+        for problem in (
+            "m=4928 n=320 k=768",
+            "m=1024 n=640 k=640",
+            "m=784 n=512 k=2048",
+            "m=4096 n=320 k=320",
+            "m=4096 n=320 k=1280",
+            "m=1024 n=1024 k=1024",
+            "m=320 n=4096 k=1280",
+            "m=512 n=6144 k=4096",
+            "m=128 n=4096 k=4096",
+        )
+    ],
     "steps": [
         *_stepped("m=4096 n=4096 k=4096"),
         *_stepped("m=4096 n=2560 k=320"),

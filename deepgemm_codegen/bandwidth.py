@@ -4,6 +4,10 @@ D's short side (up to 16 rows or columns) fits the 16 rows of one ``mma.sync``; 
 along the instruction's 8 columns. The operand along the long side (the *long* one, a layer's
 weights) streams from memory straight into fragments: no element of it is used twice, so shared
 memory would only delay it. The other one, the *short* one, is small and comes from the caches.
+
+Where registers cannot hold enough of what is on its way, a ring in shared memory does: each warp
+has slots of its own, so that no barrier of the block is needed, copies whole lines, and asks for a
+slot again as soon as it has been multiplied.
 """
 
 from __future__ import annotations
@@ -16,7 +20,10 @@ from deepgemm_codegen.tiles import WARP, MatrixOperand
 if TYPE_CHECKING:
     from deepgemm_codegen.tiles import Extent
 
-__all__ = ["FRAGMENT_LONG", "MN_RUN", "WARP_K", "Bandwidth", "LaneOperand"]
+__all__ = ["FRAGMENT_LONG", "MN_RUN", "WARP_K", "Bandwidth", "LaneOperand", "Ring", "slot_bytes"]
+
+Ring = Literal["registers", "shared"]
+"""What holds the slices that a warp has on their way or in use."""
 
 SECTOR = 32
 """Bytes that the caches move at least."""
@@ -30,6 +37,11 @@ line of 16-bit elements where that is k, else two instructions' k."""
 
 MN_RUN = 8
 """Consecutive k of a lane where k is not contiguous: its rows of two instructions' k."""
+
+
+def slot_bytes(short_tile: int, fragments: int) -> int:
+    """Bytes that a warp's part of a slice takes in a ring in shared memory, rows along k."""
+    return (short_tile // 8 + fragments) * FRAGMENT_LONG * WARP_K["k"] * 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +127,8 @@ class Bandwidth:
         fragments: fragments of eight along the long side that a warp computes.
         warps_long: warps along the long side.
         warps_k: warps that share a slice of k.
-        stages: slices that a warp has on their way or in use, all in registers.
+        stages: slices that a warp has on their way or in use.
+        ring: what holds those slices.
         min_blocks: resident blocks a multiprocessor that the register cap allows for.
         mma_k: k of the instruction.
         a, b: the operands by role.
@@ -127,6 +140,7 @@ class Bandwidth:
     warps_long: int
     warps_k: int
     stages: int
+    ring: Ring
     min_blocks: int
     mma_k: int
     a: LaneOperand
@@ -222,5 +236,12 @@ class Bandwidth:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: a slab of fp32 sums for each of the warps along k."""
-        return self.warps_k * self.short_tile * self.long_tile * 4
+        """Dynamic shared memory of a block: a slab of fp32 sums for each of the warps along k.
+
+        A ring that lies there has gone when the sums meet.
+        """
+        slabs = self.warps_k * self.short_tile * self.long_tile * 4
+        if self.ring == "registers":
+            return slabs
+        slot = slot_bytes(self.short_tile, self.fragments)
+        return max(slabs, self.warps_long * self.warps_k * self.stages * slot)

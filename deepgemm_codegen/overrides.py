@@ -20,7 +20,7 @@ class Overrides:
 
     An override filters the candidates before anything else is decided, so that ``stages=8``
     moves the tile to one that fits eight stages. The field names are the plan's own; `family`,
-    `tensor_cores` and `repack` are words, the others are numbers.
+    `tensor_cores`, `ring` and `repack` are words, the others are numbers.
     """
 
     family: str | None = None
@@ -42,6 +42,7 @@ class Overrides:
     split_k: int | None = None
     split_k_from: int | None = None
     abreast: int | None = None
+    ring: str | None = None
     repack: str | None = None
 
     @classmethod
@@ -88,6 +89,7 @@ OVERRIDES: dict[str, str] = {
     "split_k": "parts of k that blocks sum apart; a second kernel adds them, or a cluster",
     "split_k_from": "the k from which the tree may cut k into parts; 0: never",
     "abreast": "tiles that a block computes side by side, each by warps of its own (tiny products)",
+    "ring": "what holds the slices under way: registers, or shared memory (bandwidth)",
     "repack": "on: first copy A and B, where the family wants them to lie otherwise; off: never",
 }
 """Help text of every override, in the order flags and docs show them."""
@@ -95,6 +97,7 @@ OVERRIDES: dict[str, str] = {
 OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {
     "family": ("mma_sync", "wgmma", "bandwidth", "simt"),
     "tensor_cores": ("on", "off"),
+    "ring": ("registers", "shared"),
     "repack": ("on", "off"),
 }
 """The words that an override takes, where it takes no number."""

@@ -112,7 +112,14 @@ def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
 
 
 def _lane_primitives(plan: KernelPlan, body: Bandwidth) -> list[tuple[str, int]]:
-    """The wrappers that bring operands straight into registers."""
+    """The wrappers that bring operands straight into registers, or to the warp's own slots."""
+    if body.ring == "shared":
+        return [
+            ("cp_async", 16),
+            ("cp_async_once", 16),
+            ("cp_async_group", 0),
+            ("take_16", 0),
+        ]
     names = [
         ("stream_words" if operand.streams else "load_words", operand.vector_bytes)
         for operand in body.operands

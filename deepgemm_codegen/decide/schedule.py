@@ -101,15 +101,27 @@ def best_raster(
     tile_n: int,
     blocks: int,
     groups: tuple[int, ...] = RASTER_GROUPS,
+    *,
+    neighbours: bool = False,
 ) -> tuple[float, int]:
-    """(bytes of A and B from memory, group): least traffic, then compact patch, then low group."""
+    """(bytes of A and B from memory, group): least traffic, then compact patch, then low group.
+
+    With `neighbours`, where all tiles run at a time, blocks beside each other share the longer
+    side's operand, of which there is more to wait for: 2 to 20 % at 4096x320x320, 784x512x2048 and
+    320x4096x1280 (``benchmarks/results/program_sweep_one_wave_h200.json``).
+    """
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     together = min(machine.sms * blocks, tiles_m * tiles_n)
+    one_wave = neighbours and tiles_m * tiles_n * problem.batch <= machine.sms * blocks
     legal = tuple([group for group in groups if not raster(group, tiles_n)])
     traffics = _traffics(problem, machine, tile_m, tile_n, blocks, legal)
     best = None
     for group, traffic in zip(legal, traffics, strict=True):
-        key = traffic, patch_rows(tile_m, tile_n, together, min(group, tiles_m)), group
+        height = min(group, tiles_m)
+        spread = patch_rows(tile_m, tile_n, together, height)
+        if one_wave:
+            spread = height if problem.m >= problem.n else -height
+        key = traffic, spread, group
         if best is None or key < best:
             best = key
     if best is None:

@@ -336,9 +336,13 @@ REFUSALS = {
         "warps_k = 16 with warps_n = 2: 32 warps a block; the limit is 16;"
         " the nearest legal warps_k is 8"
     ),
-    "family=bandwidth tile_n=64 warps_n=1 stages=8": (
-        "stages = 8 with family = bandwidth, tile_n = 64, warps_n = 1: about 704 registers a"
-        " thread; the cap is 255; the nearest legal stages is 2"
+    "family=bandwidth tile_n=64 warps_n=1 stages=8 ring=registers": (
+        "stages = 8 with family = bandwidth, tile_n = 64, warps_n = 1, ring = registers: about 704"
+        " registers a thread; the cap is 255; the nearest legal stages is 2"
+    ),
+    "tile_n=64 warps_k=16 stages=8 ring=shared": (
+        "warps_k = 16 with tile_n = 64, stages = 8, ring = shared: 1310720 bytes of shared memory a"
+        " block (0 of them static); sm_90 has 232448; the nearest legal warps_k is 2"
     ),
     "warps_k=17": (
         "warps_k = 17 with family = bandwidth: too large; the nearest legal is 16"

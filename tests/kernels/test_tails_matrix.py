@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from deepgemm_codegen.harness import format_verdict, verify
 from deepgemm_codegen.render import render_kernel
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import compile_ptx
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
 
@@ -54,8 +58,12 @@ SAMPLE = random.Random(20261129).sample(CELLS, 48)
 def judge(text: str) -> None:
     """Fails with the verdict's own words."""
     spec = GemmSpec.from_text(text)
-    plan = decide(spec, load_arch(spec.arch)).kernels[0]
-    source = render_kernel(plan)
+    judge_plan(decide(spec, load_arch(spec.arch)).kernels[0])
+
+
+def judge_plan(plan: KernelPlan, source: str = "") -> None:
+    """The same of a plan, of its own text or another."""
+    source = source or render_kernel(plan)
     ptx = compile_ptx(source, name=plan.name, arch=plan.target, line_info=True).ptx
     verdict = verify(plan, ptx=ptx, on="emulator", effort=0.25)
     assert verdict.passed, "\n".join(format_verdict(verdict))

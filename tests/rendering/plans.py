@@ -855,6 +855,19 @@ GOLDEN: dict[str, Program] = {
     "bandwidth_nt": _plan(
         BandwidthChoice(2, 1, 8, 4, 2), m=1, n=4096, k=4096, layout="nt", dtype="bf16", arch="sm_90"
     ),
+    # A ring in shared memory: sixteen rows, and five with a tail in n.
+    "bandwidth_ring_nt": _plan(
+        BandwidthChoice(4, 1, 8, 3, 1, ring="shared"),
+        m=16,
+        n=28672,
+        k=4096,
+        layout="nt",
+        dtype="bf16",
+        arch="sm_90",
+    ),
+    "bandwidth_ring_tail_nt": _plan(
+        BandwidthChoice(3, 1, 2, 2, 1, ring="shared"), m=5, n=1000, k=256, layout="nt", arch="sm_80"
+    ),
     # Tails in n and k, sixteen rows, C and steps.
     "bandwidth_tails_nt": _plan(
         BandwidthChoice(1, 1, 4, 3, 4),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, Bandwidth
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, Bandwidth, Ring
 from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
 from deepgemm_codegen.decide.bandwidth.sides import place_lanes, sides_of
 from deepgemm_codegen.errors import InternalError
@@ -31,6 +31,7 @@ class BandwidthChoice:
         stages: slices that a warp has on their way or in use.
         min_blocks: resident blocks that the register cap allows for.
         abreast: tiles that a block computes side by side.
+        ring: what holds the slices: registers, or shared memory.
     """
 
     fragments: int
@@ -39,6 +40,7 @@ class BandwidthChoice:
     stages: int
     min_blocks: int
     abreast: int = 1
+    ring: Ring = "registers"
 
     @property
     def words(self) -> str:
@@ -48,6 +50,8 @@ class BandwidthChoice:
             f"{self.fragments * self.warps_long * 8} along the long side, warps"
             f" {self.warps_long}x{self.warps_k}, {self.stages} stages, {blocks}"
         )
+        if self.ring == "shared":
+            words += ", ring in shared memory"
         return f"{words}, {self.abreast} abreast" if self.abreast > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
@@ -73,6 +77,7 @@ class BandwidthChoice:
             warps_long=self.warps_long,
             warps_k=self.warps_k,
             stages=self.stages,
+            ring=self.ring,
             min_blocks=max(self.min_blocks // self.abreast, 1),
             mma_k=arch.mma_bytes // spec.dtype_a.bytes,
             a=place_lanes(spec, along[0], "a", left, lanes[along[0]], m, k),

@@ -45,6 +45,17 @@ def columns(fragments: int, vector: int, *, k_major: bool) -> Miss | None:
     return None if k_major or got % step == 0 else (got, step)
 
 
+def whole_slices(k: int, slice_k: int, *, own_slots: bool) -> Miss | None:
+    """A ring in shared memory takes whole slices: got is what of k is left over."""
+    left = k % slice_k if own_slots else 0
+    return (left, 0) if left else None
+
+
+def deep(stages: int, *, own_slots: bool) -> Miss | None:
+    """In shared memory a slot is filled while another is multiplied."""
+    return (stages, 2) if own_slots and stages < 2 else None
+
+
 def registers(estimate: int, threads: int, blocks: int, machine: Machine) -> Miss | None:
     """The estimate fits the cap that ``__launch_bounds__(threads, blocks)`` gives a thread."""
     cap = register_cap(threads, blocks, machine)
@@ -52,7 +63,7 @@ def registers(estimate: int, threads: int, blocks: int, machine: Machine) -> Mis
 
 
 def shared_block(needed: int, machine: Machine) -> Miss | None:
-    """The slabs fit what one block may ask for."""
+    """The slabs, and a ring in shared memory, fit what one block may ask for."""
     limit = machine.shared_per_block
     return (needed, limit) if needed > limit else None
 
@@ -78,6 +89,8 @@ PHRASES: dict[str, str] = {
     "warps": "{got} warps a block; the limit is {limit}",
     "grid": "{got} blocks; a grid holds {limit}",
     "columns": "{got} columns of a warp are no multiple of {limit}",
+    "deep": "{got} stage in shared memory; the least is {limit}",
+    "whole_slices": "{got} elements of k are no whole slice of a ring in shared memory",
     "registers": "about {got} registers a thread; the cap is {limit}",
     "shared_block": (
         "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
@@ -98,15 +111,21 @@ def violations(task: Task, choice: BandwidthChoice) -> Iterator[tuple[str, int, 
     long_tile = fragments * choice.warps_long * FRAGMENT_LONG
     threads, blocks = WARP * count, choice.min_blocks
     lanes = task.sides.long_lanes_of(fragments)
-    estimate = register_estimate(task, fragments, choice.stages)
-    slabs = choice.warps_k * task.sides.tile * long_tile * 4
+    own_slots = choice.ring == "shared"
+    estimate = register_estimate(task, fragments, choice.stages, choice.ring)
+    needed = task.shared_bytes(
+        fragments, choice.warps_long, choice.warps_k, choice.stages, choice.ring
+    )
+    slice_k = task.warp_k * choice.warps_k
     for name, miss in (
         ("warps", warps(count)),
         ("grid", grid(task.tiles(long_tile))),
         ("columns", columns(fragments, lanes.vector, k_major=lanes.k_major)),
+        ("deep", deep(choice.stages, own_slots=own_slots)),
+        ("whole_slices", whole_slices(task.problem.k, slice_k, own_slots=own_slots)),
         ("registers", registers(estimate, threads, blocks, machine)),
-        ("shared_block", shared_block(slabs, machine)),
-        ("shared_sm", shared_sm(slabs, blocks, machine)),
+        ("shared_block", shared_block(needed, machine)),
+        ("shared_sm", shared_sm(needed, blocks, machine)),
         ("threads_sm", threads_sm(threads, blocks, machine)),
         ("blocks_sm", blocks_sm(blocks, machine)),
     ):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
-from deepgemm_codegen.decide.bandwidth.menu import LEGAL, BandwidthMenu, menu_for
+from deepgemm_codegen.decide.bandwidth.menu import LEGAL, BandwidthMenu, menu_for, rings_for
 from deepgemm_codegen.decide.bandwidth.predict import predict
 from deepgemm_codegen.decide.bandwidth.questions import answers
 from deepgemm_codegen.decide.bandwidth.refuse import refuse
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["BANDWIDTH"]
+
+
+WORTH = 0.98
+"""A ring in shared memory has to be so much faster than the best in registers, as predicted."""
 
 
 class _Answer(NamedTuple):
@@ -94,10 +98,17 @@ def _task(setting: Setting) -> Task:
 
 def _best(setting: Setting, below: float = inf) -> _Answer | None:
     task = _task(setting)
-    menu = menu_for(task, setting.spec.overrides.numbers())
-    found = search(task, menu)
-    if found is None or found.clocks >= below:
+    given = setting.spec.overrides
+    menu = found = None
+    for ring in rings_for(task, given):
+        its_menu = menu_for(task, given.numbers(), ring)
+        its = search(task, its_menu)
+        if its is not None and (found is None or its.clocks < WORTH * found.clocks):
+            menu, found = its_menu, its
+    if menu is None or found is None or found.clocks >= below:
         return None
+    if menu.ring == "shared":
+        return _Answer(setting, task, menu, *found)
     abreast = tiles_abreast(
         setting.problem,
         setting.machine,

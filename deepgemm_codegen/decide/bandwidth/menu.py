@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG, Ring
 from deepgemm_codegen.decide.abreast import ABREAST
 from deepgemm_codegen.decide.bandwidth.constraints import MAX_WARPS
 from deepgemm_codegen.decide.menus import MAX_TILE
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.task import Task
+    from deepgemm_codegen.overrides import Overrides
 
-__all__ = ["LEGAL", "BandwidthMenu", "menu_for"]
+__all__ = ["LEGAL", "BandwidthMenu", "menu_for", "rings_for"]
 
 MAX_BLOCKS = 32
 """Resident blocks that any architecture holds."""
@@ -29,6 +30,10 @@ was as good as two or four in 22 problems of 23 (`benchmarks/results/bandwidth_s
 
 FRAGMENTS = {True: (1, 2, 4), False: (2, 4, 8)}
 """Fragments of a warp that the tree tries, by whether k is contiguous in the long operand."""
+
+SHARED_FRAGMENTS, SHARED_STAGES = (1, 2, 3, 4, 6, 8, 12, 14, 16), (2, 3, 4, 5, 6, 8)
+"""Those that it tries for a ring in shared memory, which registers do not limit: a tile may be as
+wide as leaves every multiprocessor one."""
 
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_LONG, MAX_TILE + 1, FRAGMENT_LONG),
@@ -50,20 +55,33 @@ class BandwidthMenu(NamedTuple):
         tile: (fragments, warps along the long side) of a block tile.
         warps_k, stages: see `BandwidthChoice`.
         min_blocks: resident blocks; empty for as many as registers allow and tiles need.
+        ring: what holds the slices.
     """
 
     tile: tuple[tuple[int, int], ...]
     warps_k: tuple[int, ...] = WARPS_K
     stages: tuple[int, ...] = STAGES
     min_blocks: tuple[int, ...] = ()
+    ring: Ring = "registers"
 
 
-def menu_for(task: Task, given: dict[str, int]) -> BandwidthMenu:
-    """The tree's menu for a problem, filtered by overrides with legal values."""
+def rings_for(task: Task, overrides: Overrides) -> tuple[Ring, ...]:
+    """The rings that a problem may have, the user's alone where it is given."""
+    if overrides.ring == "registers" or task.own_slots or (overrides.abreast or 1) > 1:
+        return ("registers",) if overrides.ring in (None, "registers") else ()
+    return ("shared",) if overrides.ring == "shared" else ("registers", "shared")
+
+
+def menu_for(task: Task, given: dict[str, int], ring: Ring = "registers") -> BandwidthMenu:
+    """The tree's menu for a problem and a ring, filtered by overrides with legal values."""
     sides = task.sides
-    fragments = FRAGMENTS[sides.long_lanes.k_major]
+    fragments: tuple[int, ...] = FRAGMENTS[sides.long_lanes.k_major]
+    depths: tuple[int, ...] = STAGES
+    if ring == "shared":
+        fragments, depths = SHARED_FRAGMENTS, SHARED_STAGES
     if not given:
-        return BandwidthMenu(tuple((f, w) for w in WARPS_LONG for f in fragments))
+        tiles = tuple((f, w) for w in WARPS_LONG for f in fragments)
+        return BandwidthMenu(tiles, stages=depths, ring=ring)
     short, long = ("m", "n") if sides.short == "m" else ("n", "m")
     wanted = given.get(f"tile_{long}", 0)
     counts = [given[f"warps_{long}"]] if f"warps_{long}" in given else list(WARPS_LONG)
@@ -79,6 +97,7 @@ def menu_for(task: Task, given: dict[str, int]) -> BandwidthMenu:
     return BandwidthMenu(
         tile=tuple(pair for pair in pairs if pair[1] <= most) or tuple(pairs),
         warps_k=tuple(count for count in warps_k if count <= most) or warps_k,
-        stages=(given["stages"],) if "stages" in given else STAGES,
+        stages=(given["stages"],) if "stages" in given else depths,
         min_blocks=(given["min_blocks"],) if "min_blocks" in given else (),
+        ring=ring,
     )

@@ -6,7 +6,7 @@
                latency: turns * rings * ring, what warps wait for loads and work between them
                loads:   lines that the load/store unit looks up
     ring = max(stages * work, LATENCY + work); WAIT + stages * work where the long operand lies
-           across k
+           across k; stages * max(work, a busy memory's latency / (stages - 1)) in shared memory
 
 A multiprocessor computes ``rounds`` tiles, as many at a time as blocks are resident: that makes its
 turns. A warp asks for ``stages`` slices together, waits, and works on them before it asks again: it
@@ -27,6 +27,7 @@ from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.bandwidth import Ring
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
 
@@ -52,6 +53,14 @@ DEEP = 0.016
 """What each doubling of the bytes in flight costs beyond those that are enough."""
 
 
+SHORT_AGAIN = 0.4
+"""What the short operand costs, where a ring in shared memory reads it again for each tile, of what
+as many bytes of device memory cost."""
+
+SLOT_WORK, ROW_TAKEN = 60, 12
+"""Clocks that a warp is busy with a slot in shared memory: once, and each eight rows in it."""
+
+
 class TileCost(NamedTuple):
     """What a tile costs whatever the warps along k, the stages and the resident blocks are.
 
@@ -63,6 +72,8 @@ class TileCost(NamedTuple):
         loads: clocks of the load/store unit, all rounds.
         memory: clocks of device memory, or of the L2 where that is slower.
         flight: bytes of the long operand that a warp along k has on its way a stage.
+        again: clocks in which device memory would deliver the short operand to every tile.
+        taken: eights of rows in a slot.
     """
 
     rounds: int
@@ -72,6 +83,8 @@ class TileCost(NamedTuple):
     loads: float
     memory: float
     flight: int
+    again: float
+    taken: int
 
 
 def tile_cost(task: Task, fragments: int, warps_long: int) -> TileCost:
@@ -88,6 +101,12 @@ def tile_cost(task: Task, fragments: int, warps_long: int) -> TileCost:
         loads=rounds * _lines(task, fragments, warps_long) * LINE,
         memory=max(task.memory, rounds * long_bytes / task.machine.l2_rate),
         flight=warps_long * warp_bytes,
+        again=tiles
+        * task.short
+        * task.problem.k
+        * task.problem.element_bytes
+        / task.machine.dram_rate,
+        taken=fragments + task.short_rows,
     )
 
 
@@ -105,7 +124,13 @@ def _lines(task: Task, fragments: int, warps_long: int) -> float:
 
 
 def kernel_clocks(
-    task: Task, tile: TileCost, warps_k: int, stages: int, slices: int, blocks: int
+    task: Task,
+    tile: TileCost,
+    warps_k: int,
+    stages: int,
+    slices: int,
+    blocks: int,
+    ring: Ring = "registers",
 ) -> float:
     """Clocks of the whole kernel.
 
@@ -116,10 +141,11 @@ def kernel_clocks(
         stages: slices in flight, not more than there are.
         slices: of k; one at least.
         blocks: resident blocks.
+        ring: what holds the slices.
     """
     turns = _turns(tile, blocks)
-    memory = _memory(task, tile, warps_k * stages, blocks)
-    latency = _latency(task, tile, stages, slices, turns)
+    memory = _memory(task, tile, warps_k * stages, blocks, ring)
+    latency = _latency(task, tile, stages, slices, turns, ring)
     squares = memory * memory + latency * latency + tile.loads * tile.loads
     fixed = task.launch + stages * tile.filling + turns * warps_k * tile.meeting
     return fixed + sqrt(squares)
@@ -130,17 +156,24 @@ def _turns(tile: TileCost, blocks: int) -> int:
     return -(-tile.rounds // blocks)
 
 
-def _memory(task: Task, tile: TileCost, slices: int, blocks: int) -> float:
+def _memory(task: Task, tile: TileCost, slices: int, blocks: int, ring: Ring) -> float:
     """Clocks of memory, longer with more on its way than it needs."""
+    if ring == "shared":
+        return tile.memory + SHORT_AGAIN * tile.again
     in_flight = tile.flight * slices * min(blocks, tile.rounds)
     if in_flight <= task.enough:
         return tile.memory
     return tile.memory * (1 + DEEP * log2(in_flight / task.enough))
 
 
-def _latency(task: Task, tile: TileCost, stages: int, slices: int, turns: int) -> float:
+def _latency(
+    task: Task, tile: TileCost, stages: int, slices: int, turns: int, ring_in: Ring
+) -> float:
     """Clocks in which a warp comes round its ring as often as its slices ask for, all turns."""
     latency = task.machine.loaded_latency
+    if ring_in == "shared":
+        work = SLOT_WORK + ROW_TAKEN * tile.taken
+        return turns * slices * max(work, latency / max(stages - 1, 1))
     if task.sides.long_lanes.k_major:
         ring = max(stages * tile.work, LATENCY * latency + tile.work)
     else:
@@ -155,12 +188,12 @@ def predict(task: Task, choice: BandwidthChoice) -> Prediction:
     tile = tile_cost(task, choice.fragments, choice.warps_long)
     slices = max(task.slices(warps_k), 1)
     stages = min(choice.stages, slices)
-    clocks = kernel_clocks(task, tile, warps_k, stages, slices, blocks)
+    clocks = kernel_clocks(task, tile, warps_k, stages, slices, blocks, choice.ring)
     turns, rounds = _turns(tile, blocks), tile.rounds
     memory = "L2" if tile.memory > task.memory else "device memory"
     whole = {
-        memory: _memory(task, tile, warps_k * stages, blocks),
-        "latency": _latency(task, tile, stages, slices, turns),
+        memory: _memory(task, tile, warps_k * stages, blocks, choice.ring),
+        "latency": _latency(task, tile, stages, slices, turns, choice.ring),
         "load/store unit": tile.loads,
         "sums' meeting": turns * warps_k * tile.meeting,
     }

@@ -1,7 +1,7 @@
 """The questions of the tree as a plan of the bandwidth family answers them.
 
-Ids and names are those of mma.sync; nothing passes through shared memory on its way in, and the
-grid has one dimension, so that swizzle and raster are no questions here.
+Ids and names are those of mma.sync. What passes through shared memory on its way in, the warp reads
+that copied it, and the grid has one dimension, so that swizzle and raster are no questions here.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def answers(
         ("D02", "mma shape", f"m16n8k{arch.mma_bytes // 2}", *_mma(task)),
         ("D03", "tile", *_tile(task, choice, prediction)),
         ("D04", "warps", *_warps(task, choice)),
-        ("D05", "copy of A", *_copy(a, task)),
-        ("D06", "copy of B", *_copy(b, task)),
+        ("D05", "copy of A", *_copy(a, task, choice)),
+        ("D06", "copy of B", *_copy(b, task, choice)),
         ("D08", "stages", *_stages(task, choice)),
         ("D09", "occupancy", *_occupancy(task, choice)),
         ("D11", "store", "1 element", "after the warps' sums have met in shared memory"),
@@ -75,14 +75,21 @@ def _warps(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
     return f"{choice.warps_long} along {long}, {choice.warps_k} along k", reason
 
 
-def _copy(lanes: Lanes, task: Task) -> tuple[str, str]:
+def _copy(lanes: Lanes, task: Task, choice: BandwidthChoice) -> tuple[str, str]:
     size = lanes.vector * task.problem.element_bytes
+    if choice.ring == "shared":
+        return f"cp.async, {size} bytes", "whole lines, to slots that only this warp reads"
     return f"into registers, {size} bytes", lanes.limit or "every row starts on 16 bytes"
 
 
 def _stages(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
     long, short = task.slot_words(choice.fragments)
     slices = task.slices(choice.warps_k)
+    if choice.ring == "shared":
+        own = task.shared_bytes(
+            choice.fragments, choice.warps_long, choice.warps_k, choice.stages, "shared"
+        )
+        return str(choice.stages), f"{own} bytes of operands in shared memory; k is {slices} slices"
     reason = f"{choice.stages * (long + short)} registers of operands under way"
     reason += f"; k is {slices} slice" + ("s" if slices > 1 else "")
     return str(choice.stages), reason
@@ -90,7 +97,7 @@ def _stages(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
 
 def _occupancy(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
     threads = WARP * choice.warps_long * choice.warps_k
-    estimate = register_estimate(task, choice.fragments, choice.stages)
+    estimate = register_estimate(task, choice.fragments, choice.stages, choice.ring)
     cap = register_cap(threads, choice.min_blocks, task.machine)
     blocks = f"{choice.min_blocks} block" + ("s" if choice.min_blocks > 1 else "")
     return blocks, f"about {estimate} registers a thread under a cap of {cap}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.bandwidth import Ring
     from deepgemm_codegen.decide.bandwidth.task import Task
 
 __all__ = ["register_estimate"]
@@ -22,8 +23,17 @@ SINGLE = 16
 """The same of an operand that is loaded one element at a time, beside a pointer a fragment."""
 
 
-def register_estimate(task: Task, fragments: int, stages: int) -> int:
-    """Registers a thread needs."""
+SLOTS = 36
+"""Registers beside sums, operands and a pointer a fragment where a ring lies in shared memory."""
+
+
+def register_estimate(task: Task, fragments: int, stages: int, ring: Ring = "registers") -> int:
+    """Registers a thread needs.
+
+    What lies in shared memory comes to registers half a slice at a time.
+    """
+    if ring == "shared":
+        return 8 * fragments + 4 * task.short_rows + fragments + SLOTS
     long, short = task.slot_words(fragments)
     sides = task.sides
     lanes = sides.long_lanes_of(fragments)

@@ -34,7 +34,8 @@ def _cuts(task: Task, menu: BandwidthMenu) -> Iterator[tuple[str, Miss, Branch]]
     for fragments, warps_long in menu.tile:
         for warps_k in menu.warps_k:
             for stages in menu.stages:
-                choice = BandwidthChoice(fragments, warps_long, warps_k, stages, blocks)
+                numbers = fragments, warps_long, warps_k, stages, blocks
+                choice = BandwidthChoice(*numbers, ring=menu.ring)
                 missed = next(violations(task, choice), None)
                 if missed is None:
                     continue

@@ -2,8 +2,9 @@
 
 The menu has less than a hundred combinations, all of which are costed. What is predicted to take
 hardly more than the least (`as_good_as`) is as good as equal. Of that the kind is taken that did
-best where it was measured (`preference`). Resident blocks are no choice beside: as many as
-registers, shared memory and tiles allow are on a multiprocessor anyway.
+best where it was measured (`preference`). Each kind of ring has a search of its own. Resident
+blocks are no choice beside: as many as registers, shared memory and tiles allow are on a
+multiprocessor anyway.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from deepgemm_codegen.decide.schedule import grid
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from deepgemm_codegen.decide.bandwidth.menu import BandwidthMenu
     from deepgemm_codegen.decide.bandwidth.task import Task
 
 __all__ = ["BandwidthFound", "as_good_as", "preference", "resident_blocks", "search"]
+
+_Numbers = tuple[int, int, int, int, int]
+"""Fragments, warps along the long side and along k, stages, resident blocks."""
 
 EVEN, EVEN_US = 0.03, 1.2
 """What the model cannot tell apart: a part of the time, and microseconds at most."""
@@ -45,7 +51,19 @@ def search(task: Task, menu: BandwidthMenu) -> BandwidthFound | None:
 
     Of equals the cheapest wins, then the first on the menu.
     """
-    found: list[tuple[float, tuple[int, int, int, int, int]]] = []
+    found = list(_costed(task, menu))
+    if not found:
+        return None
+    best = min(found)
+    if menu.ring == "registers":
+        least = as_good_as(task, best[0])
+        even = (one for one in found if one[0] <= least)
+        best = min(even, key=lambda one: preference(task, *one))
+    return BandwidthFound(BandwidthChoice(*best[1], ring=menu.ring), best[0], len(found))
+
+
+def _costed(task: Task, menu: BandwidthMenu) -> Iterator[tuple[float, _Numbers]]:
+    """Clocks and numbers of every legal choice on a menu."""
     for fragments, warps_long in menu.tile:
         lanes = task.sides.long_lanes_of(fragments)
         if constraints.columns(fragments, lanes.vector, k_major=lanes.k_major):
@@ -53,27 +71,19 @@ def search(task: Task, menu: BandwidthMenu) -> BandwidthFound | None:
         if grid(task.tiles(fragments * warps_long * FRAGMENT_LONG)):
             continue
         tile = tile_cost(task, fragments, warps_long)
-        estimates = [(count, register_estimate(task, fragments, count)) for count in menu.stages]
         for warps_k in menu.warps_k:
             if constraints.warps(warps_long * warps_k):
                 break
             slices = max(task.slices(warps_k), 1)
-            limit = _block_limit(task, menu, fragments, warps_long, warps_k)
-            caps = register_caps(WARP * warps_long * warps_k, task.machine)
-            for stages, estimate in estimates:
-                blocks = _blocks(menu, limit, caps, estimate)
+            for stages in menu.stages:
+                blocks = resident_blocks(task, menu, fragments, warps_long, warps_k, stages)
                 if not blocks:
                     break
                 used = min(stages, slices)
-                clocks = kernel_clocks(task, tile, warps_k, used, slices, blocks)
-                found.append((clocks, (fragments, warps_long, warps_k, stages, blocks)))
+                clocks = kernel_clocks(task, tile, warps_k, used, slices, blocks, menu.ring)
+                yield clocks, (fragments, warps_long, warps_k, stages, blocks)
                 if stages >= slices:
                     break  # no more slices than there are
-    if not found:
-        return None
-    least = as_good_as(task, min(clocks for clocks, _ in found))
-    best = min((one for one in found if one[0] <= least), key=lambda one: preference(task, *one))
-    return BandwidthFound(BandwidthChoice(*best[1]), best[0], len(found))
 
 
 def as_good_as(task: Task, least: float) -> float:
@@ -93,22 +103,21 @@ def resident_blocks(
     task: Task, menu: BandwidthMenu, fragments: int, warps_long: int, warps_k: int, stages: int
 ) -> int:
     """Blocks to plan for: as many as fit and as there are tiles for; 0 when none is legal."""
-    limit = _block_limit(task, menu, fragments, warps_long, warps_k)
-    caps = register_caps(WARP * warps_long * warps_k, task.machine)
-    return _blocks(menu, limit, caps, register_estimate(task, fragments, stages))
-
-
-def _block_limit(
-    task: Task, menu: BandwidthMenu, fragments: int, warps_long: int, warps_k: int
-) -> int:
-    """Resident blocks that shared memory allows, and that tiles need where it is our choice."""
-    machine = task.machine
-    long_tile = fragments * warps_long * FRAGMENT_LONG
-    slabs = warps_k * task.sides.tile * long_tile * 4
-    if constraints.shared_block(slabs, machine):
+    machine, ring = task.machine, menu.ring
+    needed = task.shared_bytes(fragments, warps_long, warps_k, stages, ring)
+    if constraints.shared_block(needed, machine):
         return 0
-    most = machine.shared_per_sm // (slabs + machine.shared_reserved)
-    return most if menu.min_blocks else min(most, -(-task.tiles(long_tile) // machine.sms))
+    slice_k, own_slots = task.warp_k * warps_k, ring == "shared"
+    if constraints.whole_slices(task.problem.k, slice_k, own_slots=own_slots):
+        return 0
+    if constraints.deep(stages, own_slots=own_slots):
+        return 0
+    limit = machine.shared_per_sm // (needed + machine.shared_reserved)
+    if not menu.min_blocks:
+        tiles = task.tiles(fragments * warps_long * FRAGMENT_LONG)
+        limit = min(limit, -(-tiles // machine.sms))
+    caps = register_caps(WARP * warps_long * warps_k, machine)
+    return _blocks(menu, limit, caps, register_estimate(task, fragments, stages, ring))
 
 
 def _blocks(menu: BandwidthMenu, limit: int, caps: tuple[int, ...], estimate: int) -> int:

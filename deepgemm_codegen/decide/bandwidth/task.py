@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, slot_bytes
 from deepgemm_codegen.decide.bandwidth.sides import sides_of
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.bandwidth import Ring
     from deepgemm_codegen.decide.bandwidth.sides import Sides
     from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.machine import Machine
@@ -22,6 +23,9 @@ LAUNCH_US = 1.7
 
 STREAM = 1.04
 """Bytes that streams of whole lines get, over the plain read that `Machine.dram_rate` is."""
+
+VECTOR_BYTES = 16
+"""Bytes of a lane's copy to shared memory, past the L1."""
 
 ENOUGH = 3.2
 """Bytes in flight, over those of Little's law, that are enough."""
@@ -38,6 +42,7 @@ class Task(NamedTuple):
         memory: clocks in which device memory moves all operands and D once.
         launch: clocks that a kernel takes beside what its operands' size asks for.
         enough: bytes on their way to a multiprocessor that keep device memory busy.
+        own_slots: why no ring in shared memory serves; empty where one may.
     """
 
     problem: Problem
@@ -48,6 +53,7 @@ class Task(NamedTuple):
     memory: float
     launch: float
     enough: float
+    own_slots: str
 
     @property
     def warp_k(self) -> int:
@@ -67,6 +73,15 @@ class Task(NamedTuple):
         """32-bit registers of a lane that a slice of the (long, short) operand takes."""
         words = self.warp_k // 8
         return fragments * FRAGMENT_LONG * self.warp_k // 64, self.short_rows * words
+
+    def shared_bytes(
+        self, fragments: int, warps_long: int, warps_k: int, stages: int, ring: Ring
+    ) -> int:
+        """Dynamic shared memory of a block: its slabs, or a ring that lies there before them."""
+        slabs = warps_k * self.sides.tile * fragments * warps_long * FRAGMENT_LONG * 4
+        if ring == "registers":
+            return slabs
+        return max(slabs, warps_long * warps_k * stages * slot_bytes(self.sides.tile, fragments))
 
     def long_bytes(self, long_tile: int) -> int:
         """Bytes of the long operand that a block reads."""
@@ -96,4 +111,20 @@ def task_of(setting: Setting) -> Task | None:
         memory=moved / (STREAM * machine.dram_rate),
         launch=LAUNCH_US * machine.clock_mhz,
         enough=ENOUGH * machine.dram_rate / machine.sms * machine.loaded_latency,
+        own_slots=_own_slots(setting, sides),
     )
+
+
+def _own_slots(setting: Setting, sides: Sides) -> str:
+    """See `Task.own_slots`."""
+    spec, arch = setting.spec, setting.arch
+    if not arch.cp_async:
+        return f"{arch.name} copies nothing to shared memory by itself"
+    if spec.k.dynamic:
+        return "k is known only at run time"
+    for lanes in (sides.long_lanes, sides.short_lanes):
+        if not lanes.k_major:
+            return "k is not contiguous in both operands"
+        if lanes.vector * spec.dtype_a.bytes != VECTOR_BYTES or lanes.checked:
+            return f"a lane loads no {VECTOR_BYTES} bytes at a time: {lanes.limit}"
+    return ""

@@ -192,4 +192,5 @@ def _raster(
     if cluster > 1:
         machine = machine._replace(sms=machine.sms // cluster)
     tile_m, tile_n = tile.tile_m * cluster_m, tile.tile_n * cluster_n
-    return best_raster(task.problem, machine, tile_m, tile_n, 1, menu.raster_group)
+    groups, whole = menu.raster_group, task.parts == 1
+    return best_raster(task.problem, machine, tile_m, tile_n, 1, groups, neighbours=whole)
