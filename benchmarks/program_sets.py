@@ -241,6 +241,17 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         ("m=128 n=4096 k=4096 layout=nt dtype=bf16", _shared(2)),
         ("m=784 n=512 k=2048 layout=nt dtype=bf16", _shared(2)),
     ],
+    "wide": [
+        (
+            f"m={m} n=28672 k=4096 layout=nt dtype=bf16",
+            [
+                f"family=wgmma split_k=1 tile_m=64 tile_n={tile} cluster_n={cluster}"
+                for tile in (56, 72, 112, 128, 224, 256)
+                for cluster in (1, 2)
+            ],
+        )
+        for m in (32, 64)
+    ],
     "short_k": [
         ("m=4096 n=4096 k=40 batch=8 dtype=fp16 layout=nt", STORING),
         ("m=1024 n=1024 k=80 batch=16 dtype=fp16 layout=nt", STORING),
