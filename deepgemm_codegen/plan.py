@@ -231,6 +231,16 @@ class KernelPlan:
         return tuple(region if p.name == "d" else p for p in found)
 
     @property
+    def starts_early(self) -> bool:
+        """Whether the thread that makes a ring's barriers starts the first copies there and then.
+
+        Not where it has to wait before: for the other blocks of a cluster, or for the kernel
+        before.
+        """
+        alone = isinstance(self.body, Wgmma) and self.body.cluster == 1
+        return alone and not self.dependent
+
+    @property
     def paired(self) -> bool:
         """Whether two columns of B make one of D, in the epilogue of this kernel."""
         return self.output.halves > 1
@@ -296,7 +306,7 @@ class KernelPlan:
         if self.body.store == "tma":
             out, columns = self.output, self.body.store_panels[0]
             boxes.append(
-                ("d", out.dtype, out.leading, self.m, self.n, columns, self.body.consumer_m)
+                ("d", out.dtype, out.leading, self.m, self.n, columns, self.body.store_rows)
             )
         return tuple(
             TensorMap(

@@ -104,6 +104,7 @@ class Text(NamedTuple):
     launch_blocks: str
     grid: str
     rows: str
+    height: str
     columns: str
     first_tile: str
     tile_stride: str
@@ -236,6 +237,24 @@ def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
     )
 
 
+def _height(plan: KernelPlan) -> str:
+    """Tile rows of a raster group, in clusters: a constant where all groups have as many.
+
+    A division by it then is no division, on the way to a block's first copy.
+    """
+    group = plan.schedule.raster_group
+    clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
+    rows = plan.m.tiles
+    if clustered and isinstance(plan.body, Wgmma):
+        rows = -(-rows // plan.body.cluster_m)
+    symbol = "clusters_m" if clustered else plan.m.count_symbol
+    if not plan.m.dynamic and rows % group == 0:
+        return "RASTER_GROUP"
+    if not plan.m.dynamic and rows < group:
+        return symbol
+    return f"min(static_cast<int>(RASTER_GROUP), {symbol} - group * RASTER_GROUP)"
+
+
 def _readers(plan: KernelPlan) -> str:
     """How many arrivals tell a ring slot's producer that it has been read."""
     if not isinstance(plan.body, Wgmma):
@@ -353,6 +372,7 @@ def text_of(plan: KernelPlan) -> Text:
         blocks=_blocks_c(plan),
         launch_blocks=in_c(plan.blocks),
         rows="clusters_m" if clustered else plan.m.count_symbol,
+        height=_height(plan),
         columns="clusters_n" if clustered else plan.n.count_symbol,
         first_tile=f"blockIdx.x{per_cluster}",
         tile_stride=f"gridDim.x{per_cluster}",

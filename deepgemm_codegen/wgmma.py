@@ -17,6 +17,9 @@ __all__ = ["Wgmma"]
 WARPGROUP = 128
 """Threads that issue one wgmma together."""
 
+WARP_ROWS = 16
+"""Rows of each 64-row fragment whose sums one warp holds (PTX ISA)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wgmma:
@@ -214,6 +217,19 @@ class Wgmma:
     def store_panels(self) -> tuple[int, int]:
         """(columns of a panel, panels that fit) of D on its way to TMA."""
         return store_panels(self.consumer_m, self.tile_n // self.halves, self.d_bytes)
+
+    @property
+    def stores_by_warp(self) -> bool:
+        """Whether each warp hands its own rows of D to TMA, without a wait for the others.
+
+        Consumers that take turns hide their epilogue; there larger boxes are written faster.
+        """
+        return self.store == "tma" and self.tiles_at_once == 1
+
+    @property
+    def store_rows(self) -> int:
+        """Rows of D that one copy of TMA writes."""
+        return WARP_ROWS if self.stores_by_warp else self.consumer_m
 
     @property
     def store_bytes(self) -> int:

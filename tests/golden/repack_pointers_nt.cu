@@ -415,7 +415,7 @@ gemm_fp16_nt_99x77x104_sm_90a_e72e2f4c_product(
         tile %= own_tiles;
         const int group = tile / (RASTER_GROUP * TILES_N);
         const int within = tile % (RASTER_GROUP * TILES_N);
-        const int height = min(static_cast<int>(RASTER_GROUP), TILES_M - group * RASTER_GROUP);
+        const int height = TILES_M;
         m0 = (group * RASTER_GROUP + within % height) * TILE_M;
         n0 = within / height * TILE_N;
     };

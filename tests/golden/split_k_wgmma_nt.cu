@@ -286,7 +286,7 @@ gemm_bf16_nt_500x300x4000_sm_90a_77e1b861_product(
         const int tile = unit % tiles;
         const int group = tile / (RASTER_GROUP * clusters_n);
         const int within = tile % (RASTER_GROUP * clusters_n);
-        const int height = min(static_cast<int>(RASTER_GROUP), clusters_m - group * RASTER_GROUP);
+        const int height = clusters_m;
         m0 = ((group * RASTER_GROUP + within % height) * CLUSTER_M + rank % CLUSTER_M) * TILE_M;
         n0 = (within / height * CLUSTER_N + rank / CLUSTER_M) * TILE_N;
     };

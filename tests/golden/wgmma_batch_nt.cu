@@ -313,6 +313,22 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
     const u32 turn = ring + TURN_OFFSET;    // one barrier a consumer: the other has multiplied
 
+    const int own_tiles = TILES_M * TILES_N;
+    const int tiles = own_tiles * BATCH;  // those of a product follow each other
+    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
+
+    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
+    auto place = [&](int tile, int& batch, int& m0, int& n0) {
+        batch = tile / own_tiles;
+        tile %= own_tiles;
+        const int group = tile / (RASTER_GROUP * TILES_N);
+        const int within = tile % (RASTER_GROUP * TILES_N);
+        const int height = RASTER_GROUP;
+        m0 = (group * RASTER_GROUP + within % height) * TILE_M;
+        n0 = within / height * TILE_N;
+    };
+
+    int started = 0;  // slices of this block's first tile that are on their way
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
@@ -324,34 +340,32 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
             mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
+        // Nobody else has to know of the ring before the first copies into it start.
+        if (const int tile = blockIdx.x; tile < tiles) {
+            int batch, m0, n0;
+            place(tile, batch, m0, n0);
+            started = min(static_cast<int>(STAGES), slices_to_sum);
+            for (int slice = 0; slice < started; ++slice) {
+                const u32 barrier = full + slice * 8;
+                const u32 target = ring + slice * STAGE_BYTES;
+                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                tma_load_3d(target, &map_a, slice * TILE_K, m0, batch, barrier);
+                tma_load_3d(target + A_BYTES, &map_b, slice * TILE_K, n0, batch, barrier);
+            }
+        }
     }
     __syncthreads();
-
-    const int own_tiles = TILES_M * TILES_N;
-    const int tiles = own_tiles * BATCH;  // those of a product follow each other
-    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
-
-    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
-    auto place = [&](int tile, int& batch, int& m0, int& n0) {
-        batch = tile / own_tiles;
-        tile %= own_tiles;
-        const int group = tile / (RASTER_GROUP * TILES_N);
-        const int within = tile % (RASTER_GROUP * TILES_N);
-        const int height = min(static_cast<int>(RASTER_GROUP), TILES_M - group * RASTER_GROUP);
-        m0 = (group * RASTER_GROUP + within % height) * TILE_M;
-        n0 = within / height * TILE_N;
-    };
 
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
-        int slot = 0;
-        u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
+        int slot = started % STAGES;
+        u32 parity = started < STAGES;  // a slot that was not used yet counts as read
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             int batch, m0, n0;
             place(tile, batch, m0, n0);
-            for (int slice = 0; slice < slices_to_sum; ++slice) {
+            for (int slice = started; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
@@ -361,6 +375,7 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
+            started = 0;
         }
         return;
     }

@@ -298,7 +298,7 @@ gemm_fp16_tn_1024xdyn1024x1024_sm_90a_1d34e94d(
     auto place = [&](int tile, int& m0, int& n0) {
         const int group = tile / (RASTER_GROUP * clusters_n);
         const int within = tile % (RASTER_GROUP * clusters_n);
-        const int height = min(static_cast<int>(RASTER_GROUP), clusters_m - group * RASTER_GROUP);
+        const int height = RASTER_GROUP;
         m0 = ((group * RASTER_GROUP + within % height) * CLUSTER_M + rank % CLUSTER_M) * TILE_M;
         n0 = (within / height * CLUSTER_N + rank / CLUSTER_M) * TILE_N;
     };

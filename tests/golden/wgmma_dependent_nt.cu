@@ -232,12 +232,6 @@ __device__ __forceinline__ void tma_store_wait()
     asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
 
-// A barrier of one warpgroup.
-__device__ __forceinline__ void named_barrier(int id)
-{
-    asm volatile("bar.sync %0, 128;" : : "r"(id) : "memory");
-}
-
 __device__ __forceinline__ void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2, u32 r3)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], { %1, %2, %3, %4 };"
@@ -288,7 +282,7 @@ gemm_fp16_nt_1024x640x640_sm_90a_620cf029(
     auto place = [&](int tile, int& m0, int& n0) {
         const int group = tile / (RASTER_GROUP * TILES_N);
         const int within = tile % (RASTER_GROUP * TILES_N);
-        const int height = min(static_cast<int>(RASTER_GROUP), TILES_M - group * RASTER_GROUP);
+        const int height = RASTER_GROUP;
         m0 = (group * RASTER_GROUP + within % height) * TILE_M;
         n0 = within / height * TILE_N;
     };
@@ -368,9 +362,9 @@ gemm_fp16_nt_1024x640x640_sm_90a_620cf029(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (thread == 0)
+            if (lane == 0)
                 tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
-            named_barrier(1 + consumer);
+            __syncwarp();
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
 #pragma unroll
@@ -391,15 +385,18 @@ gemm_fp16_nt_1024x640x640_sm_90a_620cf029(
                                 packed[0], packed[1], packed[2], packed[3]);
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
-            named_barrier(1 + consumer);
-            if (thread == 0) {
-                tma_store(&map_d, n0 + first, m0, panel);
+            __syncwarp();
+            if (lane == 0) {  // a warp's rows leave without a wait for the other warps
+#pragma unroll
+                for (int i = 0; i < FRAGMENTS_M; ++i)
+                    tma_store(&map_d, n0 + first, m0 + i * 64 + warp * 16,
+                              panel + (i * 64 + warp * 16) * (STORE_N * 2));
                 tma_store_commit();
             }
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    if (lane == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------
@@ -467,7 +464,7 @@ extern "C" int gemm_fp16_nt_1024x640x640_sm_90a_620cf029_launch(
     TensorMap map_d;
     if (!failed)
         failed = encode(&map_d, d, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, N,
-                        M, LDD * 2, 64, 64,
+                        M, LDD * 2, 64, 16,
                         CU_TENSOR_MAP_SWIZZLE_128B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(

@@ -323,6 +323,19 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
 
+    const int tiles = TILES_M * TILES_N;
+    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
+
+    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
+    auto place = [&](int tile, int& m0, int& n0) {
+        const int group = tile / (RASTER_GROUP * TILES_N);
+        const int within = tile % (RASTER_GROUP * TILES_N);
+        const int height = RASTER_GROUP;
+        m0 = (group * RASTER_GROUP + within % height) * TILE_M;
+        n0 = within / height * TILE_N;
+    };
+
+    int started = 0;  // slices of this block's first tile that are on their way
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
@@ -332,31 +345,38 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
             mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
+        // Nobody else has to know of the ring before the first copies into it start.
+        if (const int tile = blockIdx.x; tile < tiles) {
+            int m0, n0;
+            place(tile, m0, n0);
+            started = min(static_cast<int>(STAGES), slices_to_sum);
+            for (int slice = 0; slice < started; ++slice) {
+                const u32 barrier = full + slice * 8;
+                const u32 target = ring + slice * STAGE_BYTES;
+                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+#pragma unroll
+                for (int panel = 0; panel < 2; ++panel)
+                    tma_load(target + panel * (TILE_K * 128), &map_a,
+                             m0 + panel * 64, slice * TILE_K, barrier);
+#pragma unroll
+                for (int panel = 0; panel < 2; ++panel)
+                    tma_load(target + A_BYTES + panel * (TILE_K * 128), &map_b,
+                             n0 + panel * 64, slice * TILE_K, barrier);
+            }
+        }
     }
     __syncthreads();
-
-    const int tiles = TILES_M * TILES_N;
-    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
-
-    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
-    auto place = [&](int tile, int& m0, int& n0) {
-        const int group = tile / (RASTER_GROUP * TILES_N);
-        const int within = tile % (RASTER_GROUP * TILES_N);
-        const int height = min(static_cast<int>(RASTER_GROUP), TILES_M - group * RASTER_GROUP);
-        m0 = (group * RASTER_GROUP + within % height) * TILE_M;
-        n0 = within / height * TILE_N;
-    };
 
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
-        int slot = 0;
-        u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
+        int slot = started % STAGES;
+        u32 parity = started < STAGES;  // a slot that was not used yet counts as read
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             int m0, n0;
             place(tile, m0, n0);
-            for (int slice = 0; slice < slices_to_sum; ++slice) {
+            for (int slice = started; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
@@ -372,6 +392,7 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
+            started = 0;
         }
         return;
     }
@@ -440,6 +461,7 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
         // -- the columns to shared memory, a lane's four of every 16 together --
         float* const kept = reinterpret_cast<float*>(shared + COLUMNS_OFFSET)
             + consumer * COLUMN_VECTORS * TILE_N;
+        named_barrier(1 + consumer);  // no warp still reads those of the tile before
 #pragma unroll
         for (int part = 0; part < COLUMN_PARTS; ++part) {
             const int column = part * 128 + thread;
@@ -459,9 +481,9 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
             for (int j = 0; j < STORE_N / 16; ++j)
                 load_kept(scale2_panel + j * 4,
                           kept + first + j * 16 + lane % 4 * 4);
-            if (thread == 0)
+            if (lane == 0)
                 tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
-            named_barrier(1 + consumer);
+            __syncwarp();
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
 #pragma unroll
@@ -496,15 +518,18 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
                                    pack_e4m3x2(value[0], value[1]));
                     }
             fence_proxy_async();  // TMA reads what these threads wrote
-            named_barrier(1 + consumer);
-            if (thread == 0) {
-                tma_store(&map_d, n0 + first, m0, panel);
+            __syncwarp();
+            if (lane == 0) {  // a warp's rows leave without a wait for the other warps
+#pragma unroll
+                for (int i = 0; i < FRAGMENTS_M; ++i)
+                    tma_store(&map_d, n0 + first, m0 + i * 64 + warp * 16,
+                              panel + (i * 64 + warp * 16) * STORE_N);
                 tma_store_commit();
             }
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    if (lane == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------
@@ -579,7 +604,7 @@ extern "C" int gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe_launch(
     TensorMap map_d;
     if (!failed)
         failed = encode(&map_d, d, CU_TENSOR_MAP_DATA_TYPE_UINT8, N,
-                        M, LDD * 1, 128, 64,
+                        M, LDD * 1, 128, 16,
                         CU_TENSOR_MAP_SWIZZLE_128B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(

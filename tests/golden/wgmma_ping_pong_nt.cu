@@ -342,7 +342,7 @@ gemm_bf16_nt_4096x2112x768_sm_90a_d27efece(
     auto place = [&](int tile, int& m0, int& n0) {
         const int group = tile / (RASTER_GROUP * clusters_n);
         const int within = tile % (RASTER_GROUP * clusters_n);
-        const int height = min(static_cast<int>(RASTER_GROUP), clusters_m - group * RASTER_GROUP);
+        const int height = RASTER_GROUP;
         m0 = ((group * RASTER_GROUP + within % height) * CLUSTER_M + rank % CLUSTER_M) * TILE_M;
         n0 = (within / height * CLUSTER_N + rank / CLUSTER_M) * TILE_N;
     };

@@ -348,7 +348,7 @@ gemm_int8_uint8_nt_4000x4096x4096_sm_90a_6068ca9b(
     auto place = [&](int tile, int& m0, int& n0) {
         const int group = tile / (RASTER_GROUP * clusters_n);
         const int within = tile % (RASTER_GROUP * clusters_n);
-        const int height = min(static_cast<int>(RASTER_GROUP), clusters_m - group * RASTER_GROUP);
+        const int height = RASTER_GROUP;
         m0 = ((group * RASTER_GROUP + within % height) * CLUSTER_M + rank % CLUSTER_M) * TILE_M;
         n0 = (within / height * CLUSTER_N + rank / CLUSTER_M) * TILE_N;
     };

@@ -241,17 +241,6 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
 
-    if (threadIdx.x == 0) {
-        tensor_map_prefetch(&map_a);
-        tensor_map_prefetch(&map_b);
-        for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(empty + slot * 8, CONSUMERS);
-            mbarrier_init(full + slot * 8, 1);
-        }
-        fence_mbarrier_init();
-    }
-    __syncthreads();
-
     const int tiles_m = (m + TILE_M - 1) / TILE_M;
     const int slices = (k + TILE_K - 1) / TILE_K;
     const int tiles = tiles_m * TILES_N;
@@ -273,20 +262,48 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
         n0 = within / height * TILE_N;
     };
 
+    int started = 0;  // slices of this block's first tile that are on their way
+    if (threadIdx.x == 0) {
+        tensor_map_prefetch(&map_a);
+        tensor_map_prefetch(&map_b);
+        for (int slot = 0; slot < STAGES; ++slot) {
+            mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(full + slot * 8, 1);
+        }
+        fence_mbarrier_init();
+        // Nobody else has to know of the ring before the first copies into it start.
+        if (const int unit = blockIdx.x; unit < units) {
+            int m0, n0, part;
+            place(unit, m0, n0, part);
+            const int first = first_slice(part);
+            const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
+            const int k0 = first * TILE_K;
+            started = min(static_cast<int>(STAGES), slices_to_sum);
+            for (int slice = 0; slice < started; ++slice) {
+                const u32 barrier = full + slice * 8;
+                const u32 target = ring + slice * STAGE_BYTES;
+                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
+                tma_load(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, barrier);
+            }
+        }
+    }
+    __syncthreads();
+
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         launch_dependents();
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
-        int slot = 0;
-        u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
+        int slot = started % STAGES;
+        u32 parity = started < STAGES;  // a slot that was not used yet counts as read
         for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
             int m0, n0, part;
             place(unit, m0, n0, part);
             const int first = first_slice(part);
             const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
             const int k0 = first * TILE_K;
-            for (int slice = 0; slice < slices_to_sum; ++slice) {
+            for (int slice = started; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
@@ -296,6 +313,7 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
+            started = 0;
         }
         return;
     }

@@ -344,7 +344,7 @@ gemm_fp16_nt_1024x1001x512_sm_90a_da8ceb31(
     auto place = [&](int tile, int& m0, int& n0) {
         const int group = tile / (RASTER_GROUP * clusters_n);
         const int within = tile % (RASTER_GROUP * clusters_n);
-        const int height = min(static_cast<int>(RASTER_GROUP), clusters_m - group * RASTER_GROUP);
+        const int height = clusters_m;
         m0 = ((group * RASTER_GROUP + within % height) * CLUSTER_M + rank % CLUSTER_M) * TILE_M;
         n0 = (within / height * CLUSTER_N + rank / CLUSTER_M) * TILE_D;
     };

@@ -344,7 +344,7 @@ gemm_int8_nt_500x512x4096_sm_90a_61e284ef_product(
         const int tile = unit % tiles;
         const int group = tile / (RASTER_GROUP * TILES_N);
         const int within = tile % (RASTER_GROUP * TILES_N);
-        const int height = min(static_cast<int>(RASTER_GROUP), TILES_M - group * RASTER_GROUP);
+        const int height = TILES_M;
         m0 = (group * RASTER_GROUP + within % height) * TILE_M;
         n0 = within / height * TILE_N;
     };

@@ -305,7 +305,7 @@ MUTANTS = {
         "carry", r"int previous = 0;", "int previous = 0; slot = 0, parity = 0;"
     ),
     "producer's ring starts anew for each tile": Mutant(
-        "carry", r"(            int m0, n0;)", r"\1 slot = 0, parity = 1;"
+        "carry", r"(for \(int slice = started)", r"slot = 0, parity = 1; \1"
     ),
     "last slot of a tile not given back": Mutant(
         "carry", r"(if \(slices_to_sum > 0\)\s+if \(thread == 0\))[^;]*;", r"\1;", seen="deadlock"
