@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-LAUNCH_US = 1.8
-"""Launch, barriers, descriptors, the first slice and the last store."""
+LAUNCH_US = 1.6
+"""Launch, barriers, descriptors, the first slice and the last store: 1.8 as fitted, before a block
+started its first copies ahead of all else, which takes 0.2 off (``benchmarks/notes.md``)."""
 
-CLUSTER_US = 0.17
-"""What a launch with clusters takes longer."""
+CLUSTER_US = 0.37
+"""What a launch with clusters takes longer, whose blocks meet before their first copies."""
 
 ROUND_US = 2.0
 """What a cluster along k takes to follow another on its multiprocessors: it computes one tile, so
@@ -71,7 +72,7 @@ OVERLAP = 0.0245
 TURN = 420
 """Clocks a tile from one consumer's last slice to the other's first, where they take turns."""
 
-TURN_HEAT, CLUSTER_HEAT = 0.07, 0.25
+TURN_HEAT, CLUSTER_HEAT = 0.03, 0.25
 """How much more of what power costs consumers that take turns pay, alone and in a cluster, in whose
 every slice tensor cores wait: part of math's heat."""
 

@@ -38,12 +38,18 @@ SHARED_RATE = 128
 FEED = 1.008
 """Clocks of shared memory charged for each that its bytes take."""
 
-TWO_FRAGMENTS = 1.047
-"""How much longer math takes with two fragments of 64 rows a consumer: each reads B again."""
+TWO_FRAGMENTS = 1.025
+"""How much longer math takes with two fragments of 64 rows a consumer, each of which reads B again.
+Set, with `predict.TURN_HEAT`, by which plans of 85 measured problems come first; what lies within
+1.02 and 1.03 picks alike."""
 
 FINISH, FINISH_OWN, FINISH_TMA, PANEL = 271, 0.042, 0.037, 280
 """Clocks of an epilogue by TMA: once, an element of a consumer's rows, an element of the tile, and
 a panel of D's columns (two barriers, a fence, and what was there before has to have left)."""
+
+PANEL_BY_WARP = 240
+"""A panel's where each warp stores its own rows and waits for no other: 20 to 60 clocks less were
+measured (``benchmarks/notes.md``)."""
 
 FINISH_SLAB, PART = 0.038, 300
 """Those of an epilogue by slabs: an element, and one pass of a warp's slab, mostly latency. Fitted
@@ -245,7 +251,7 @@ def _tile(
         mma=mma,
         feed=FEED * (reads + written) / SHARED_RATE,
         promotion=promotion,
-        tma_finish=FINISH + elements + PANEL * panels,
+        tma_finish=FINISH + elements + (PANEL_BY_WARP if tiles_at_once == 1 else PANEL) * panels,
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * parts,
         sums_finish=FINISH + FINISH_SUMS * tile_m * tile_n,
         gather_finish=FINISH + GATHER + GATHER_WRITE * tile_m * tile_n,
