@@ -69,6 +69,11 @@ CLUSTER_LATENCY = 390
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
+INTEGER_FLOW = 1.25
+"""Further part that integers' math does not hide where consumers share a tile, for each part that
+power stretches math by: math is twice as fast beside the same bytes. Fitted to 88 kernels of 4
+shapes with `task.INTEGER_HEAT` (``benchmarks/results/program_sweep_int8_h200.json``)."""
+
 TURN = 420
 """Clocks a tile from one consumer's last slice to the other's first, where they take turns."""
 
@@ -143,7 +148,10 @@ def kernel_clocks(
         if late > 0:
             flow += late * (ring - depth) / ring
     work += tile.promotion
-    slice_clocks = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
+    overlap = OVERLAP
+    if task.kind.integers and tile.tiles_at_once == 1:
+        overlap += INTEGER_FLOW * (task.heat - 1)
+    slice_clocks = max(work, flow) + overlap * min(work, flow)
     if tile.tiles_at_once > 1:
         slice_clocks += tile.mma * (task.heat - 1) * (TURN_HEAT if cluster == 1 else CLUSTER_HEAT)
         if cluster > 1:

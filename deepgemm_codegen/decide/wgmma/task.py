@@ -25,6 +25,9 @@ HEAT, HEAT_US = 0.315, 15.0
 Fitted as `predict` says: one number stands for the whole of power and boost. Tensor cores that wait
 for memory take less."""
 
+INTEGER_HEAT = 0.1
+"""The first of them for integers, fitted as `predict.INTEGER_FLOW`."""
+
 
 class Task(NamedTuple):
     """What every candidate of one problem shares.
@@ -96,6 +99,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
     once = compulsory_bytes(problem) / machine.dram_rate
     out = output_bytes(problem if together else cut(problem, parts)) / machine.dram_rate
     busy = math / max(math, once + out, 1.0)  # part of the time, at most, that tensor cores work
+    most = INTEGER_HEAT if kind.integers else HEAT
     return Task(
         problem=problem,
         kind=kind,
@@ -104,7 +108,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         units=problem.batch * parts,
         cluster_k=how.cluster_k,
         slices=-(-problem.k // (kind.tile_k * parts)),
-        heat=1 + HEAT * math / (math + HEAT_US * machine.clock_mhz) * busy,
+        heat=1 + most * math / (math + HEAT_US * machine.clock_mhz) * busy,
         once=once,
         out=out,
         tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",
