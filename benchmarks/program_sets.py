@@ -71,7 +71,7 @@ SMALL = _tiles(
 SCALED = _tiles(
     *("128 128 2 1 1 1", "128 128 2 1 2 1", "128 128 2 1 1 2", "128 112 2 1 1 1"),
     *("128 96 2 1 1 1", "64 128 2 2 1 1", "128 192 2 1 1 1", "128 192 2 1 2 1"),
-    *("128 160 2 1 1 1", "256 96 2 1 1 1"),
+    *("128 160 2 1 1 1", "256 96 2 1 1 1", "256 128 2 1 1 1", "256 128 2 1 1 2"),
 )
 """Overrides: tiles whose slices are added while the next ones are multiplied (64 rows and at most
 128 columns a consumer), and such that wait; in one block of scales or two, with two's selects."""

@@ -93,13 +93,13 @@ def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
 def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
     """The wrappers of copies, barriers and products of the wgmma family."""
     names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
-    if (body.sharers == 1 and body.turns) or body.tiles_at_once > 1:
+    if (body.sharers == 1 and body.turns) or body.takes_turns:
         names.append(("mbarrier_arrive", 0))
     if body.cluster > 1:
         names.append(("cluster_rank", 0))
     if body.sharers > 1:
         names.append(("cluster", 0))
-    if body.scaled or body.overlapped:
+    if body.promoted:
         names.append(("hide", 0))
     alone = [operand for operand in body.operands if not operand.shared]
     names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)

@@ -326,8 +326,7 @@ def _fragment_row(plan: KernelPlan) -> str:
         return "m0 + warp_m * WARP_M + i * MMA_M"
     # Where blocks along k share a tile, m0 is the tile's first row, else the consumer's.
     together = body.cluster_k > 1 and body.consumers > 1
-    fragment = "" if body.overlapped else "i * 64 + "  # there is but one
-    return f"m0 + {'consumer * CONSUMER_M + ' if together else ''}{fragment}warp * 16"
+    return f"m0 + {'consumer * CONSUMER_M + ' if together else ''}i * 64 + warp * 16"
 
 
 def _scales_line(name: str, extent: Extent) -> str:

@@ -47,6 +47,10 @@ class Wgmma:
         d_bytes: of an element of D.
         promoted: whether a slice's sums start at zero and are added in fp32.
         overlapped: whether they are added while the next slice is multiplied.
+        in_sequence: whether a consumer's fragments are multiplied and added one after the other,
+            for there is room for one's sums.
+        in_order: whether consumers that share a tile start their fragments in turn, so that one's
+            are multiplied while the other's are added.
         scaled: whether they are scaled on the way, see `deepgemm_codegen.block_scales`.
         halves: columns of the tile that make one of D.
         vectors: that the epilogue's steps read by columns, see `epilogue.column_vectors`.
@@ -68,6 +72,8 @@ class Wgmma:
     d_bytes: int
     promoted: bool
     overlapped: bool
+    in_sequence: bool
+    in_order: bool
     scaled: bool
     halves: int
     vectors: int
@@ -131,11 +137,13 @@ class Wgmma:
     @property
     def loop(self) -> str:
         """Path of the main loop's template below ``templates/``."""
-        if self.overlapped:
-            return "loops/wgmma_overlapped.cu.j2"
-        if self.scaled:
-            return "loops/wgmma_scaled.cu.j2"
-        return f"loops/wgmma_{'promoted' if self.promoted else 'in_flight'}.cu.j2"
+        stem = "overlapped" if self.overlapped else "apart" if self.promoted else "in_flight"
+        return f"loops/wgmma_{stem}.cu.j2"
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether consumers wait for each other: with whole tiles, or with their fragments."""
+        return self.tiles_at_once > 1 or self.in_order
 
     @property
     def scale_n(self) -> int:
@@ -256,7 +264,7 @@ class Wgmma:
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: ring, epilogue, a slot's barriers, those of turns."""
-        turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
+        turns = 8 * self.consumers if self.takes_turns else 0
         barriers = 16 if self.turns else 8  # it has landed; it has been read
         epilogue = self.store_bytes + self.column_bytes
         return self.stages * (self.stage_bytes + barriers) + epilogue + turns

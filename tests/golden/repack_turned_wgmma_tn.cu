@@ -255,11 +255,16 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address, u32 ahead)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    const u32 low = (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
-    return u64{ low + (ahead >> 4) } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+}
+
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
 // Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
@@ -356,8 +361,7 @@ __device__ __forceinline__ void mbarrier_arrive(u32 barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
 }
 
-// Hides a number from the compilers, which would use what they know of it to gather the work on all
-// slots ahead of the loads that refill the first.
+// Hides a number from the compiler, which would use what it knows of it.
 __device__ __forceinline__ void hide(int& number)
 {
     asm volatile("" : "+r"(number));
@@ -488,12 +492,15 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
     wait_for_kernel_before();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int m0, n0;
@@ -503,17 +510,15 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
 
         // -- main loop: a slice's sums are added while the next slice is multiplied --
         int previous = slot;  // the slot that is given back next
-        const int count = slices_to_sum;
         float slice_sums[2][TILE_N / 8][4];  // one slice's are made, the other's are added
         auto start = [&](int which) {
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES + consumer * A_FRAGMENT;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                const u64 left = descriptor<A_LEADING>(a_tile, step * A_STEP);
-                const u64 right = descriptor<B_LEADING>(b_tile, step * B_STEP);
+                const u64 left = descriptor(a_half, ahead + step * A_STEP / 16);
+                const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                 if (step == 0)
                     wgmma_first(slice_sums[which], left, right);
                 else
@@ -534,7 +539,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
                     acc[0][j][e] = __fadd_rn(acc[0][j][e], slice_sums[which][j][e]);
                 }
         };
-        int left = count;  // slices that are not started
+        int left = slices_to_sum;  // slices that are not started
         hide(left);  // or the compiler unrolls all slices, for which there are no registers
         if (left > 0) {
             start(0);

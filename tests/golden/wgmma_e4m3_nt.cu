@@ -72,9 +72,10 @@ enum : int {
     STORE_BYTES = CONSUMERS * STORE_SLOTS * STORE_PANEL,
     FULL_OFFSET = STORE_OFFSET + STORE_BYTES,
     EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
-    SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
+    TURN_OFFSET = EMPTY_OFFSET + STAGES * 8,
+    SHARED_BYTES = TURN_OFFSET + CONSUMERS * 8,
 };
-static_assert(SHARED_BYTES == 196672, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 196688, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -128,19 +129,24 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
 }
 
-// Keeps the sums in their registers: the compiler may not move what wgmma is still writing.
-__device__ __forceinline__ void pin(float (&acc)[FRAGMENTS_M][TILE_N / 8][4])
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
+}
+
+// Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
+__device__ __forceinline__ void pin(float (&part)[TILE_N / 8][4])
 {
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M * TILE_N / 2; ++i)
-        asm volatile("" : "+f"(acc[i / (TILE_N / 2)][i / 4 % (TILE_N / 8)][i % 4]) : : "memory");
+    for (int i = 0; i < TILE_N / 2; ++i)
+        asm volatile("" : "+f"(part[i / 4][i % 4]) : : "memory");
 }
 
 __device__ __forceinline__ void wgmma_fence()
@@ -253,6 +259,12 @@ __device__ __forceinline__ void mbarrier_arrive(u32 barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
 }
 
+// Hides a number from the compiler, which would use what it knows of it.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
+}
+
 // One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
 __device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int inner, int outer,
                                          u32 barrier)
@@ -320,6 +332,7 @@ gemm_e4m3_e5m2_nt_4096x4096x4096_sm_90a_e5466cc5(
     const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
+    const u32 turn = ring + TURN_OFFSET;    // one barrier a consumer: the other has started
 
     const int tiles = TILES_M * TILES_N;
     const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
@@ -338,6 +351,8 @@ gemm_e4m3_e5m2_nt_4096x4096x4096_sm_90a_e5466cc5(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
+        for (int waiting = 0; waiting < CONSUMERS; ++waiting)
+            mbarrier_init(turn + waiting * 8, 1);
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, CONSUMERS);
             mbarrier_init(full + slot * 8, 1);
@@ -385,13 +400,17 @@ gemm_e4m3_e5m2_nt_4096x4096x4096_sm_90a_e5466cc5(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
+    u32 turn_parity = consumer ^ 1;  // consumer 0 begins
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int m0, n0;
         place(tile, m0, n0);
@@ -400,37 +419,44 @@ gemm_e4m3_e5m2_nt_4096x4096x4096_sm_90a_e5466cc5(
 
         // -- main loop: slices' sums are added in fp32, where the tensor core keeps few bits --
         int previous = 0;
-        for (int slice = 0; slice < slices_to_sum; ++slice) {
+        int count = slices_to_sum;
+        hide(count);  // or the compiler unrolls all slices, for which there are no registers
+        for (int slice = 0; slice < count; ++slice) {
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES + consumer * FRAGMENTS_M * A_FRAGMENT;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             float part[FRAGMENTS_M][TILE_N / 8][4];
-            wgmma_fence();
+            auto start = [&](int i) {
+                // Behind the other's: while one's are multiplied, the other adds.
+                mbarrier_wait(turn + consumer * 8, turn_parity);
+                turn_parity ^= 1;
+                wgmma_fence();
 #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) {
-                    const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
-                    const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
+                for (int step = 0; step < STEPS; ++step) {
+                    const u32 down = step * A_STEP;
+                    const u64 left = descriptor(a_half, ahead + down / 16);
+                    const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
                         wgmma_first(part[i], left, right);
                     else
                         wgmma(part[i], left, right);
                 }
-            wgmma_commit();
+                wgmma_commit();
+                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+            };
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i) start(i);
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
-            pin(part);
+            pin(part[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
-                for (int j = 0; j < TILE_N / 8; ++j)
-#pragma unroll
-                    for (int e = 0; e < 4; ++e)
-                        acc[i][j][e] = __fadd_rn(acc[i][j][e], part[i][j][e]);
+                for (int e = 0; e < 4; ++e) {
+                    acc[0][j][e] = __fadd_rn(acc[0][j][e], part[0][j][e]);
+                }
         }
 
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --

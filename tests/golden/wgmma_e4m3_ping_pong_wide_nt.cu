@@ -62,7 +62,6 @@ enum : int {
     A_BYTES = TILE_M * TILE_K * 1,
     B_BYTES = TILE_N * TILE_K * 1,
     STAGE_BYTES = A_BYTES + B_BYTES,
-    A_FRAGMENT = 8192,  // from one 64-row fragment of A to the next
     A_STEP = 32,  // from 32 of k to the next
     B_STEP = 32,
     A_LEADING = 16,  // from panel to panel, for the descriptors
@@ -128,19 +127,24 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
 }
 
-// Keeps the sums in their registers: the compiler may not move what wgmma is still writing.
-__device__ __forceinline__ void pin(float (&acc)[FRAGMENTS_M][TILE_N / 8][4])
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
+}
+
+// Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
+__device__ __forceinline__ void pin(float (&part)[TILE_N / 8][4])
 {
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M * TILE_N / 2; ++i)
-        asm volatile("" : "+f"(acc[i / (TILE_N / 2)][i / 4 % (TILE_N / 8)][i % 4]) : : "memory");
+    for (int i = 0; i < TILE_N / 2; ++i)
+        asm volatile("" : "+f"(part[i / 4][i % 4]) : : "memory");
 }
 
 __device__ __forceinline__ void wgmma_fence()
@@ -239,6 +243,12 @@ __device__ __forceinline__ void wgmma_first(float (&d)[TILE_N / 8][4], u64 a, u6
 __device__ __forceinline__ void mbarrier_arrive(u32 barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
+// Hides a number from the compiler, which would use what it knows of it.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
 }
 
 // One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
@@ -382,12 +392,15 @@ gemm_e4m3_nt_1000x1024x1024_sm_90a_2a83de78(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
     auto pass = [&] {  // over the slots of the other consumer's tile
         parity ^= (slot + slices_to_sum) / STAGES & 1;
@@ -406,37 +419,40 @@ gemm_e4m3_nt_1000x1024x1024_sm_90a_2a83de78(
         // A parity cannot tell a slot's next round from the one before last: wait for the turn.
         mbarrier_wait(turn + consumer * 8, turn_parity);
         turn_parity ^= 1;
-        for (int slice = 0; slice < slices_to_sum; ++slice) {
+        int count = slices_to_sum;
+        hide(count);  // or the compiler unrolls all slices, for which there are no registers
+        for (int slice = 0; slice < count; ++slice) {
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             float part[FRAGMENTS_M][TILE_N / 8][4];
-            wgmma_fence();
+            auto start = [&](int i) {
+                wgmma_fence();
 #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-#pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) {
-                    const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
-                    const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
+                for (int step = 0; step < STEPS; ++step) {
+                    const u32 down = step * A_STEP;
+                    const u64 left = descriptor(a_half, ahead + down / 16);
+                    const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
                         wgmma_first(part[i], left, right);
                     else
                         wgmma(part[i], left, right);
                 }
-            wgmma_commit();
+                wgmma_commit();
+            };
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i) start(i);
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
-            pin(part);
+            pin(part[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
-                for (int j = 0; j < TILE_N / 8; ++j)
-#pragma unroll
-                    for (int e = 0; e < 4; ++e)
-                        acc[i][j][e] = __fadd_rn(acc[i][j][e], part[i][j][e]);
+                for (int e = 0; e < 4; ++e) {
+                    acc[0][j][e] = __fadd_rn(acc[0][j][e], part[0][j][e]);
+                }
         }
         if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
         pass();

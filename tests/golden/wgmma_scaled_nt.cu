@@ -76,9 +76,10 @@ enum : int {
     STORE_BYTES = CONSUMERS * STORE_SLOTS * STORE_PANEL,
     FULL_OFFSET = STORE_OFFSET + STORE_BYTES,
     EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
-    SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
+    TURN_OFFSET = EMPTY_OFFSET + STAGES * 8,
+    SHARED_BYTES = TURN_OFFSET + CONSUMERS * 8,
 };
-static_assert(SHARED_BYTES == 227408, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 227424, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -132,11 +133,16 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+}
+
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
 // Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
@@ -326,6 +332,7 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
     const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
+    const u32 turn = ring + TURN_OFFSET;    // one barrier a consumer: the other has started
 
     const int tiles = TILES_M * TILES_N;
     const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
@@ -344,6 +351,8 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
+        for (int waiting = 0; waiting < CONSUMERS; ++waiting)
+            mbarrier_init(turn + waiting * 8, 1);
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, CONSUMERS);
             mbarrier_init(full + slot * 8, 1);
@@ -391,13 +400,17 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
+    u32 turn_parity = consumer ^ 1;  // consumer 0 begins
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int m0, n0;
         place(tile, m0, n0);
@@ -413,49 +426,70 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
         const int more_blocks = (N - 1) / 128 - first_block;  // -1 past n
         hide(first_block);  // or ptxas makes its scales uniform, for which it waits at once
         const float* of_columns = scale_b + first_block * LDSCALE_B;
-        float row_scale[FRAGMENTS_M][2];
-        float column_scale[SCALES_N];
-        auto load_scales = [&] {
+        float row_scale[1][FRAGMENTS_M][2], column_scale[1][SCALES_N];  // at hand
+        float row_ahead[1][FRAGMENTS_M][2], column_ahead[1][SCALES_N];  // behind them
+        int asked = 0;
+        auto ask = [&](int which) {
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const int row = m0 + i * 64 + warp * 16 + lane / 4 + half * 8;
-                    row_scale[i][half] = of_rows[row];
+                    row_ahead[which][i][half] = of_rows[row];
                 }
 #pragma unroll
             for (int block = 0; block < SCALES_N; ++block)
-                column_scale[block] = of_columns[min(block, more_blocks) * LDSCALE_B];
+                column_ahead[which][block] = of_columns[min(block, more_blocks) * LDSCALE_B];
+            const bool more = ++asked < slices_to_sum;  // the last slice's are read again
+            of_rows += more ? LDSCALE_A : 0;
+            of_columns += more;
+        };
+        // Takes a slice's scales, asked for long before, and asks for a later one's.
+        auto take = [&](int which) {
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    row_scale[which][i][half] = row_ahead[which][i][half];
+#pragma unroll
+            for (int block = 0; block < SCALES_N; ++block)
+                column_scale[which][block] = column_ahead[which][block];
+            ask(which);
         };
         int count = slices_to_sum;
         hide(count);  // or the compiler unrolls all slices, for which there are no registers
-        if (count > 0) load_scales();
+        if (count > 0) ask(0);
         for (int slice = 0; slice < count; ++slice) {
+            take(0);
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES + consumer * FRAGMENTS_M * A_FRAGMENT;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             float part[FRAGMENTS_M][TILE_N / 8][4];
-            wgmma_fence();
-#pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i) {
+            auto start = [&](int i) {
+                // Behind the other's: while one's are multiplied, the other adds.
+                mbarrier_wait(turn + consumer * 8, turn_parity);
+                turn_parity ^= 1;
+                wgmma_fence();
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
-                    const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
-                    const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
+                    const u32 down = step * A_STEP;
+                    const u64 left = descriptor(a_half, ahead + down / 16);
+                    const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
                         wgmma_first(part[i], left, right);
                     else
                         wgmma(part[i], left, right);
                 }
                 wgmma_commit();
-            }
+                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+            };
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i) start(i);
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
             pin(part[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
-            // Behind the wait, or the compiler makes the factors first, and wgmma waits for scales.
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -464,12 +498,7 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
 #pragma unroll
                     for (int block = 0; block < SCALES_N; ++block)
                         factor[i][half][block] =
-                            __fmul_rn(row_scale[i][half], column_scale[block]);
-            // The next slice's scales come while this one's sums are added and the next multiplied.
-            const bool more = slice + 1 < count;  // the last one's are read twice
-            of_rows += more ? LDSCALE_A : 0;
-            of_columns += more;
-            load_scales();
+                            __fmul_rn(row_scale[0][i][half], column_scale[0][block]);
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll

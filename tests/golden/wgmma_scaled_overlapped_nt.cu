@@ -134,11 +134,16 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address, u32 ahead)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    const u32 low = (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
-    return u64{ low + (ahead >> 4) } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+}
+
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
 // Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
@@ -399,12 +404,15 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
     for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
         int m0, n0;
@@ -414,42 +422,49 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
 
         // -- main loop: a slice's sums are scaled and added while the next slice is multiplied --
         int previous = slot;  // the slot that is given back next
-        const int count = slices_to_sum;
         // Scales of a slice: of this thread's rows, and of the blocks of columns that it sums.
         const float* of_rows = scale_a;
         int first_block = n0 / 128;
         hide(first_block);  // or ptxas makes its scales uniform, for which it waits at once
         const float* of_columns = scale_b + first_block * LDSCALE_B;
-        float row_scale[2][2], column_scale[2][SCALES_N];  // of the two slices at hand
-        float row_ahead[2][2], column_ahead[2][SCALES_N];  // of the two behind them
+        float row_scale[2][FRAGMENTS_M][2], column_scale[2][SCALES_N];  // at hand
+        float row_ahead[2][FRAGMENTS_M][2], column_ahead[2][SCALES_N];  // behind them
         int asked = 0;
         auto ask = [&](int which) {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int row = m0 + warp * 16 + lane / 4 + half * 8;
-                row_ahead[which][half] = of_rows[row];
-            }
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const int row = m0 + i * 64 + warp * 16 + lane / 4 + half * 8;
+                    row_ahead[which][i][half] = of_rows[row];
+                }
             column_ahead[which][0] = of_columns[0];
-            const bool more = ++asked < count;  // the last slice's are read again
+            const bool more = ++asked < slices_to_sum;  // the last slice's are read again
             of_rows += more ? LDSCALE_A : 0;
             of_columns += more;
         };
-        float slice_sums[2][TILE_N / 8][4];  // one slice's are made, the other's are added
-        auto start = [&](int which) {
+        // Takes a slice's scales, asked for long before, and asks for a later one's.
+        auto take = [&](int which) {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) row_scale[which][half] = row_ahead[which][half];
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    row_scale[which][i][half] = row_ahead[which][i][half];
 #pragma unroll
             for (int block = 0; block < SCALES_N; ++block)
                 column_scale[which][block] = column_ahead[which][block];
             ask(which);
+        };
+        float slice_sums[2][TILE_N / 8][4];  // one slice's are made, the other's are added
+        auto start = [&](int which) {
+            take(which);
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES + consumer * A_FRAGMENT;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                const u64 left = descriptor<A_LEADING>(a_tile, step * A_STEP);
-                const u64 right = descriptor<B_LEADING>(b_tile, step * B_STEP);
+                const u64 left = descriptor(a_half, ahead + step * A_STEP / 16);
+                const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                 if (step == 0)
                     wgmma_first(slice_sums[which], left, right);
                 else
@@ -469,7 +484,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
 #pragma unroll
                 for (int block = 0; block < SCALES_N; ++block)
                     factor[half][block] =
-                        __fmul_rn(row_scale[which][half], column_scale[which][block]);
+                        __fmul_rn(row_scale[which][0][half], column_scale[which][block]);
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
@@ -479,7 +494,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                     acc[0][j][e] = __fmaf_rn(slice_sums[which][j][e], scale, acc[0][j][e]);
                 }
         };
-        int left = count;  // slices that are not started
+        int left = slices_to_sum;  // slices that are not started
         hide(left);  // or the compiler unrolls all slices, for which there are no registers
         if (left > 0) {
             ask(0);

@@ -67,7 +67,6 @@ enum : int {
     A_BYTES = TILE_M * TILE_K * 1,
     B_BYTES = TILE_N * TILE_K * 1,
     STAGE_BYTES = A_BYTES + B_BYTES,
-    A_FRAGMENT = 8192,  // from one 64-row fragment of A to the next
     A_STEP = 32,  // from 32 of k to the next
     B_STEP = 32,
     A_LEADING = 16,  // from panel to panel, for the descriptors
@@ -133,11 +132,16 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+}
+
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
 // Keeps a fragment's sums in their registers: nothing may move what wgmma is still writing.
@@ -407,12 +411,15 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
     auto pass = [&] {  // over the slots of the other consumer's tile
         parity ^= (slot + slices_to_sum) / STAGES & 1;
@@ -438,49 +445,66 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
         const int more_blocks = (N - 1) / 128 - first_block;  // -1 past n
         hide(first_block);  // or ptxas makes its scales uniform, for which it waits at once
         const float* of_columns = scale_b + first_block * LDSCALE_B;
-        float row_scale[FRAGMENTS_M][2];
-        float column_scale[SCALES_N];
-        auto load_scales = [&] {
+        float row_scale[1][FRAGMENTS_M][2], column_scale[1][SCALES_N];  // at hand
+        float row_ahead[1][FRAGMENTS_M][2], column_ahead[1][SCALES_N];  // behind them
+        int asked = 0;
+        auto ask = [&](int which) {
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const int row = m0 + i * 64 + warp * 16 + lane / 4 + half * 8;
-                    row_scale[i][half] = of_rows[min(row, M - 1)];
+                    row_ahead[which][i][half] = of_rows[min(row, M - 1)];
                 }
 #pragma unroll
             for (int block = 0; block < SCALES_N; ++block)
-                column_scale[block] = of_columns[min(block, more_blocks) * LDSCALE_B];
+                column_ahead[which][block] = of_columns[min(block, more_blocks) * LDSCALE_B];
+            const bool more = ++asked < slices_to_sum;  // the last slice's are read again
+            of_rows += more ? LDSCALE_A : 0;
+            of_columns += more;
+        };
+        // Takes a slice's scales, asked for long before, and asks for a later one's.
+        auto take = [&](int which) {
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i)
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    row_scale[which][i][half] = row_ahead[which][i][half];
+#pragma unroll
+            for (int block = 0; block < SCALES_N; ++block)
+                column_scale[which][block] = column_ahead[which][block];
+            ask(which);
         };
         int count = slices_to_sum;
         hide(count);  // or the compiler unrolls all slices, for which there are no registers
-        if (count > 0) load_scales();
+        if (count > 0) ask(0);
         for (int slice = 0; slice < count; ++slice) {
+            take(0);
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             float part[FRAGMENTS_M][TILE_N / 8][4];
-            wgmma_fence();
-#pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i) {
+            auto start = [&](int i) {
+                wgmma_fence();
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
-                    const u64 left = descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP);
-                    const u64 right = descriptor<B_LEADING>(b_tile + step * B_STEP);
+                    const u32 down = step * A_STEP;
+                    const u64 left = descriptor(a_half, ahead + down / 16);
+                    const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
                         wgmma_first(part[i], left, right);
                     else
                         wgmma(part[i], left, right);
                 }
                 wgmma_commit();
-            }
+            };
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS_M; ++i) start(i);
             previous = slot;
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
             pin(part[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
-            // Behind the wait, or the compiler makes the factors first, and wgmma waits for scales.
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -489,12 +513,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
 #pragma unroll
                     for (int block = 0; block < SCALES_N; ++block)
                         factor[i][half][block] =
-                            __fmul_rn(row_scale[i][half], column_scale[block]);
-            // The next slice's scales come while this one's sums are added and the next multiplied.
-            const bool more = slice + 1 < count;  // the last one's are read twice
-            of_rows += more ? LDSCALE_A : 0;
-            of_columns += more;
-            load_scales();
+                            __fmul_rn(row_scale[0][i][half], column_scale[0][block]);
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll

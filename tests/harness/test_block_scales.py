@@ -54,6 +54,10 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         "m=130 n=80 k=256 dtype=e5m2 dtype_c=bf16",
         WgmmaChoice(128, 80, 1, 1, 3, 1, 1, 8, tile_k=128),
     ),
+    "two fragments in sequence": (
+        "m=250 n=304 k=272 dtype=e4m3",
+        WgmmaChoice(256, 128, 2, 1, 3, 1, 1, 8, tile_k=128),
+    ),
     "in turn": (
         "m=120 n=104 k=400 dtype=e4m3 epilogue=residual",
         replace(TWO, consumers=2, tiles_at_once=2),
@@ -338,7 +342,7 @@ def test_refusals(text: str, message: str) -> None:
         (
             "tile_n=176 tile_m=128 consumers=1",
             (
-                "consumers = 1 with tile_m = 128, tile_n = 176: 352 accumulators a thread; the"
+                "consumers = 1 with tile_m = 128, tile_n = 176: 264 accumulators a thread; the"
                 " limit is 192; the nearest legal consumers is 2"
             ),
         ),
@@ -408,7 +412,10 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
     ("every part begins at the first slice", *CASES["parts of k"],
      r"(of_rows = scale_a) \+ .*;", r"\1;"),
     ("rows of the first consumer", *CASES["parts of k in a cluster, two consumers"],
-     r"m0 \+ consumer \* CONSUMER_M \+ (warp \* 16 \+ lane / 4)", r"m0 + \1"),
+     r"m0 \+ consumer \* CONSUMER_M \+ (i \* 64 \+ warp \* 16 \+ lane / 4)", r"m0 + \1"),
+    ("the second fragment's sums to the first", *CASES["two fragments in sequence"],
+     r"acc\[1\]\[j\]\[e\] = __fmaf_rn\((.*), acc\[1\]\[j\]\[e\]\)",
+     r"acc[0][j][e] = __fmaf_rn(\1, acc[0][j][e])"),
     ("added before it is summed", *CASES["in turn"], r"wgmma_wait<1>\(\);", ""),
     ("added before the last is summed", *CASES["in turn"], r"wgmma_wait<0>\(\);", ""),
     ("scales of the other slice", *CASES["in turn"],

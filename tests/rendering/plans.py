@@ -492,6 +492,17 @@ GOLDEN: dict[str, Program] = {
         scale_b="128x128",
         arch="sm_90a",
     ),
+    "wgmma_scaled_in_sequence_nt": _plan(
+        WgmmaChoice(256, 128, 2, 1, 4, 1, 1, 16, tile_k=128),
+        m=4096,
+        n=4096,
+        k=7168,
+        layout="nt",
+        dtype="e4m3",
+        scale_a="1x128",
+        scale_b="128x128",
+        arch="sm_90a",
+    ),
     "wgmma_scaled_slots_nt": _plan(
         WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 16, split_k=2, cluster_k=2, tile_k=128),
         m=64,

@@ -88,6 +88,7 @@ class WgmmaChoice:
         elif self.split_k == 1 and spec.norm is None:
             store = store_of(spec, self.tile_n // spec.halves)
         promoted = promotes(spec, arch)
+        sets = 2 if promoted else 1
         rows = self.tile_m * self.tiles_at_once // self.consumers
         body = Wgmma(
             tile_m=self.tile_m,
@@ -104,7 +105,11 @@ class WgmmaChoice:
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
             promoted=promoted,
-            overlapped=constraints.overlapped(rows, self.tile_n, 2 if promoted else 1),
+            overlapped=constraints.overlapped(rows, self.tile_n, sets),
+            in_sequence=constraints.in_sequence(rows, self.tile_n, sets),
+            in_order=constraints.in_order(
+                self.tile_m, self.tile_n, self.consumers, self.tiles_at_once, sets
+            ),
             scaled=spec.block_scaled,
             halves=spec.halves,
             vectors=len(column_vectors(canonical_steps(spec))),

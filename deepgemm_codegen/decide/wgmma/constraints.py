@@ -71,9 +71,10 @@ def accumulators(
 ) -> Miss | None:
     """A thread's sums stay in registers, with what addresses and the epilogue need.
 
-    Sums that are promoted are there twice: those of a slice beside those of all.
+    Where a slice's are added apart, those of one of its fragments lie beside those of all.
     """
-    got = tile_m * tile_n * tiles_at_once * sets // (128 * consumers)
+    rows = tile_m * tiles_at_once // consumers
+    got = (rows + FRAGMENT_M * (sets - 1)) * tile_n // 128
     return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
 
 
@@ -86,6 +87,20 @@ def overlapped(rows: int, tile_n: int, sets: int) -> bool:
         sets: of sums without that room; one where no slice's sums are added apart.
     """
     return sets > 1 and rows == FRAGMENT_M and (sets + 1) * tile_n // 2 <= MAX_ACCUMULATORS
+
+
+def in_sequence(rows: int, tile_n: int, sets: int) -> bool:
+    """Whether there is no room for the sums of all fragments of a slice; arguments as above."""
+    return rows * sets * tile_n // 128 > MAX_ACCUMULATORS
+
+
+def in_order(tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, sets: int) -> bool:
+    """Whether consumers that share a tile start their fragments in turn: where each adds in vain.
+
+    One that multiplies the next slice while it adds keeps the tensor core busy itself.
+    """
+    together = consumers > 1 and tiles_at_once == 1
+    return sets > 1 and together and not overlapped(tile_m // consumers, tile_n, sets)
 
 
 def columns(tile_n: int, *, integers: bool) -> Miss | None:

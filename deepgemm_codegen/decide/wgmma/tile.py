@@ -149,9 +149,11 @@ def slab_bytes(tile_n: int, consumers: int) -> int:
     return consumers * 4 * 16 * slab_columns(tile_n) * 4
 
 
-def turn_bytes(consumers: int, tiles_at_once: int) -> int:
-    """Bytes of the barriers by which consumers take turns."""
-    return 8 * consumers if tiles_at_once > 1 else 0
+def turn_bytes(tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, sets: int) -> int:
+    """Bytes of the barriers by which consumers take turns, with tiles or with fragments."""
+    turns = tiles_at_once > 1
+    turns |= constraints.in_order(tile_m, tile_n, consumers, tiles_at_once, sets)
+    return 8 * consumers if turns else 0
 
 
 class Result(NamedTuple):
@@ -233,7 +235,7 @@ def _tile(
     panels = tile_n // result.halves // columns if columns else 0
     parts = mine * tile_n // slab_columns(tile_n)
     elements = (FINISH_OWN * mine * FRAGMENT_M + FINISH_TMA * tile_m) * tile_n
-    turns = turn_bytes(consumers, tiles_at_once)
+    turns = turn_bytes(tile_m, tile_n, consumers, tiles_at_once, kind.sets)
     reads = fragments * (FRAGMENT_M + tile_n) * PANEL_BYTES
     written = (tile_m + tile_n) * PANEL_BYTES
     promotion = 0.0
