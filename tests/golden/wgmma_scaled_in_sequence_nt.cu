@@ -293,12 +293,6 @@ __device__ __forceinline__ void tma_store_wait()
     asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
 
-// A barrier of one warpgroup.
-__device__ __forceinline__ void named_barrier(int id)
-{
-    asm volatile("bar.sync %0, 128;" : : "r"(id) : "memory");
-}
-
 __device__ __forceinline__ void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2, u32 r3)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], { %1, %2, %3, %4 };"
@@ -321,6 +315,19 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
     const u32 turn = ring + TURN_OFFSET;    // one barrier a consumer: the other has started
 
+    const int tiles = TILES_M * TILES_N;
+    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
+
+    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
+    auto place = [&](int tile, int& m0, int& n0) {
+        const int group = tile / (RASTER_GROUP * TILES_N);
+        const int within = tile % (RASTER_GROUP * TILES_N);
+        const int height = RASTER_GROUP;
+        m0 = (group * RASTER_GROUP + within % height) * TILE_M;
+        n0 = within / height * TILE_N;
+    };
+
+    int started = 0;  // slices of this block's first tile that are on their way
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
@@ -332,31 +339,32 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
             mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
+        // Nobody else has to know of the ring before the first copies into it start.
+        if (const int tile = blockIdx.x; tile < tiles) {
+            int m0, n0;
+            place(tile, m0, n0);
+            started = min(static_cast<int>(STAGES), slices_to_sum);
+            for (int slice = 0; slice < started; ++slice) {
+                const u32 barrier = full + slice * 8;
+                const u32 target = ring + slice * STAGE_BYTES;
+                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                tma_load(target, &map_a, slice * TILE_K, m0, barrier);
+                tma_load(target + A_BYTES, &map_b, slice * TILE_K, n0, barrier);
+            }
+        }
     }
     __syncthreads();
-
-    const int tiles = TILES_M * TILES_N;
-    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
-
-    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
-    auto place = [&](int tile, int& m0, int& n0) {
-        const int group = tile / (RASTER_GROUP * TILES_N);
-        const int within = tile % (RASTER_GROUP * TILES_N);
-        const int height = min(static_cast<int>(RASTER_GROUP), TILES_M - group * RASTER_GROUP);
-        m0 = (group * RASTER_GROUP + within % height) * TILE_M;
-        n0 = within / height * TILE_N;
-    };
 
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
-        int slot = 0;
-        u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
+        int slot = started % STAGES;
+        u32 parity = started < STAGES;  // a slot that was not used yet counts as read
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             int m0, n0;
             place(tile, m0, n0);
-            for (int slice = 0; slice < slices_to_sum; ++slice) {
+            for (int slice = started; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
@@ -366,6 +374,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
+            started = 0;
         }
         return;
     }
@@ -492,9 +501,9 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (thread == 0)
+            if (lane == 0)
                 tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
-            named_barrier(1 + consumer);
+            __syncwarp();
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
 #pragma unroll
@@ -515,15 +524,18 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                                 packed[0], packed[1], packed[2], packed[3]);
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
-            named_barrier(1 + consumer);
-            if (thread == 0) {
-                tma_store(&map_d, n0 + first, m0, panel);
+            __syncwarp();
+            if (lane == 0) {  // a warp's rows leave without a wait for the other warps
+#pragma unroll
+                for (int i = 0; i < FRAGMENTS_M; ++i)
+                    tma_store(&map_d, n0 + first, m0 + i * 64 + warp * 16,
+                              panel + (i * 64 + warp * 16) * (STORE_N * 2));
                 tma_store_commit();
             }
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    if (lane == 0) tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------
@@ -595,7 +607,7 @@ extern "C" int gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483_launch(
     TensorMap map_d;
     if (!failed)
         failed = encode(&map_d, d, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, N,
-                        M, LDD * 2, 64, 128,
+                        M, LDD * 2, 64, 16,
                         CU_TENSOR_MAP_SWIZZLE_128B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(
