@@ -23,6 +23,8 @@ from jinja2.utils import missing
 from deepgemm_codegen.errors import InternalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from jinja2.compiler import Frame
 
 __all__ = ["Engine"]
@@ -86,6 +88,20 @@ class _Compiler(CodeGenerator):
         self.write(")")
 
 
+class _Inner(Context):
+    """What an included template may name; jinja2's own constructor asks the engine for much."""
+
+    def __init__(self, engine: Engine, name: str, outer: Context, names: dict[str, Any]) -> None:
+        self.environment, self.name = engine, name
+        self.eval_ctx, self.blocks = outer.eval_ctx, outer.blocks
+        self.globals_keys = outer.globals_keys
+        self.vars, self.exported_vars = {}, set()
+        self.parent = {**outer.parent, **outer.vars}
+        for key, value in names.items():
+            if value is not missing:
+                self.parent[key] = value
+
+
 class Engine(jinja2.Environment):
     """The one environment of all templates.
 
@@ -112,7 +128,7 @@ class Engine(jinja2.Environment):
         )
         self.filters["deepen"] = _deepen
         self.printed = _printed
-        self.loaded: dict[str, jinja2.Template] = {}
+        self.loaded: dict[str, Callable[[Context], Iterator[str]]] = {}
 
     def overlay(self, *args: Any, **options: Any) -> Engine:
         """A copy with other options, as jinja2 has it; what it includes it loads anew."""
@@ -128,16 +144,7 @@ class Engine(jinja2.Environment):
             context: of the template around it.
             names: that are set there beside, in loops.
         """
-        template = self.loaded.get(name)
-        if template is None:
-            template = self.loaded[name] = self.get_template(name)
-        inner = Context.__new__(Context)  # Context's own constructor asks the engine for much
-        inner.__dict__.update(context.__dict__)
-        inner.parent = {**context.parent, **context.vars}
-        for key, value in names.items():
-            if value is not missing:
-                inner.parent[key] = value
-        inner.vars = {}
-        inner.exported_vars = set()
-        inner.name = name
-        return "".join(template.root_render_func(inner))
+        render = self.loaded.get(name)
+        if render is None:
+            render = self.loaded[name] = self.get_template(name).root_render_func
+        return "".join(render(_Inner(self, name, context, names)))
