@@ -78,7 +78,7 @@ _BESIDE = {
 
 
 def family_of(program: Program) -> str:
-    """What stands beside the product, if anything does; else how the product is computed."""
+    """What stands beside the product, if anything does; else how it is scaled or computed."""
     product, stem = program.product, stem_of(program)
     if not product.multiplies:
         return stem
@@ -86,6 +86,8 @@ def family_of(program: Program) -> str:
     for role, family in _BESIDE.items():
         if role in roles:
             return family
+    if product.scaled:
+        return f"{stem}, scaled by block"
     if getattr(product.body, "cluster_k", 1) > 1:
         return f"{stem}, cluster-K"
     return f"{stem}, split-K" if "reduce" in roles else stem

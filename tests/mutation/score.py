@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Attempt", "Fate", "Record", "attempts", "code_digest", "examine"]
 
 _BESIDE = frozenset({"explanations.py", "kernels.py", "report.py"})
-"""Modules that choose kernels, or look at records: they decide no fate."""
+"""Modules that choose kernels, or look at records: they decide no fate, nor do tests and what
+times kernels."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,10 @@ def examine(specimen: Specimen, tell: Callable[[str], None] = lambda _: None) ->
     return record
 
 
+def _decides(name: str) -> bool:
+    return name not in _BESIDE and not name.startswith(("test_", "bench"))
+
+
 def code_digest(source: str) -> str:
     """Of the code that decides the fate of a kernel's mutants: a record by other code is stale.
 
@@ -170,6 +175,6 @@ def code_digest(source: str) -> str:
     root = Path(__file__).parents[2]
     folders = ("deepgemm_codegen/emulator", "deepgemm_codegen/harness", "tests/mutation")
     found = [file for folder in folders for file in sorted((root / folder).rglob("*.py"))]
-    files = [file for file in found if file.name not in _BESIDE and file.name[:5] != "test_"]
+    files = [file for file in found if _decides(file.name)]
     texts = [source.encode(), *(file.read_bytes() for file in files)]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
