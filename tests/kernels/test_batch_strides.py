@@ -90,7 +90,9 @@ def test_matrices_with_gaps_are_read_as_they_lie() -> None:
     program = program_of(fields, None)
     assert program.workspace.regions == ()
     assert program.decisions[0].choice == "mma_sync"
-    assert program.decisions[0].reason == "no wgmma: lda = 1023 is 2046 bytes, no multiple of 16"
+    assert program.decisions[0].reason == (
+        "no wgmma: lda = 1023 is 2046 bytes, no multiple of 16, and repack = off"
+    )
 
 
 POINTERS = {
@@ -128,7 +130,8 @@ def test_the_tree_says_why_wgmma_cannot_read_them() -> None:
     program = program_of(text, None)
     assert program.decisions[0].choice == "mma_sync"
     assert program.decisions[0].reason == (
-        "no wgmma: each product has a pointer to its B, a tensor map holds one address"
+        "no wgmma: each product has a pointer to its B, a tensor map holds one address,"
+        " and repack = off"
     )
 
 
