@@ -8,6 +8,7 @@ import random
 from math import log
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -247,6 +248,49 @@ def test_the_model_ranks_what_was_measured() -> None:
     assert len(ratios) == 24
     assert min(ratios) > 0.94
     assert fmean(map(log, ratios)) > log(0.985)
+
+
+RINGS = SWEEP.with_name("bandwidth_sweep_rings_h200.json")
+
+
+def measured_rings(entry: dict[str, Any]) -> tuple[GemmSpec, dict[BandwidthChoice, float]]:
+    """A problem of `RINGS`, and the microseconds of its plans, but for those of another text."""
+    fields = {name: entry[name] for name in ("m", "n", "k", "layout", "dtype")}
+    names = BandwidthChoice.__slots__
+    plans = (plan for plan in entry["plans"] if "us" in plan and not plan["hint"])
+    own = (plan for plan in plans if plan["family"] == "bandwidth")
+    found = {BandwidthChoice(**{name: plan[name] for name in names}): plan["us"] for plan in own}
+    return GemmSpec.from_fields({**fields, "arch": "sm_90", "gpu": "H200"}), found
+
+
+def test_the_model_ranks_the_rings_in_shared_memory_that_were_measured() -> None:
+    ratios = []
+    for entry in json.loads(RINGS.read_text())["problems"]:
+        spec, found = measured_rings(entry)
+        task = task_for(spec)
+        offered = menu_for(task, {}, "shared").warps_k
+        rings = {c: us for c, us in found.items() if c.ring == "shared" and c.warps_k in offered}
+        first = min(rings, key=lambda choice: predict(task, choice).clocks)
+        ratios.append(min(rings.values()) / rings[first])
+    assert len(ratios) == 18
+    assert min(ratios) > 0.96
+    assert fmean(map(log, ratios)) > log(0.985)
+
+
+def test_the_tree_takes_the_ring_that_was_faster() -> None:
+    ratios, taken = [], 0
+    for entry in json.loads(RINGS.read_text())["problems"]:
+        spec, found = measured_rings(entry)
+        answer = BANDWIDTH.best(setting_of(spec, load_arch(spec.arch, spec.gpu)))
+        assert answer is not None
+        choice = answer.choice
+        assert isinstance(choice, BandwidthChoice)
+        taken += choice.ring == "shared"
+        if choice in found:
+            ratios.append(min(found.values()) / found[choice])
+    assert taken >= 15
+    assert len(ratios) >= 10
+    assert min(ratios) > 0.97
 
 
 def test_one_row_of_4096_takes_the_plan_that_was_measured_best() -> None:

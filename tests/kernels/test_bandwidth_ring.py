@@ -101,7 +101,8 @@ def test_a_partial_slice_of_k_is_refused_with_the_reason() -> None:
     with pytest.raises(InputError) as caught:
         decide(spec, load_arch("sm_90"))
     assert str(caught.value) == (
-        "ring = shared: 8 elements of k are no whole slice of a ring in shared memory; leave it out"
+        "ring = shared: 72 elements of k are no whole slice of a ring in shared memory;"
+        " leave it out"
     )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.bandwidth.menu import LEGAL, BandwidthMenu, menu_for, rings_for
-from deepgemm_codegen.decide.bandwidth.predict import predict
+from deepgemm_codegen.decide.bandwidth.predict import again_clocks, predict
 from deepgemm_codegen.decide.bandwidth.questions import answers
 from deepgemm_codegen.decide.bandwidth.refuse import refuse
 from deepgemm_codegen.decide.bandwidth.rejections import rejections
-from deepgemm_codegen.decide.bandwidth.search import search
+from deepgemm_codegen.decide.bandwidth.search import BandwidthFound, search
 from deepgemm_codegen.decide.bandwidth.sides import MOST_SHORT, sides_of
 from deepgemm_codegen.decide.bandwidth.task import Task, task_of
 from deepgemm_codegen.decide.family import Family, Setting, best_other
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["BANDWIDTH"]
 
 
-WORTH = 0.98
+WORTH = 0.985
 """A ring in shared memory has to be so much faster than the best in registers, as predicted."""
 
 
@@ -100,10 +100,10 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     task = _task(setting)
     given = setting.spec.overrides
     menu = found = None
-    for ring in rings_for(task, given):
+    for ring in rings_for(task, given, setting.arch):
         its_menu = menu_for(task, given.numbers(), ring)
         its = search(task, its_menu)
-        if its is not None and (found is None or its.clocks < WORTH * found.clocks):
+        if its is not None and (found is None or its.clocks < WORTH * _beside(task, found)):
             menu, found = its_menu, its
     if menu is None or found is None or found.clocks >= below:
         return None
@@ -121,6 +121,12 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
         return None
     choice = found.choice if abreast == 1 else replace(found.choice, abreast=abreast)
     return _Answer(setting, task, menu, choice, *found[1:])
+
+
+def _beside(task: Task, found: BandwidthFound) -> float:
+    """What a ring in registers takes, for comparing it with one in shared memory."""
+    choice = found.choice
+    return found.clocks + again_clocks(task, choice.fragments, choice.warps_long)
 
 
 def _block(task: Task, choice: BandwidthChoice) -> Block:

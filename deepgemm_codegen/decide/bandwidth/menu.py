@@ -10,6 +10,7 @@ from deepgemm_codegen.decide.bandwidth.constraints import MAX_WARPS
 from deepgemm_codegen.decide.menus import MAX_TILE
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.bandwidth.task import Task
     from deepgemm_codegen.overrides import Overrides
 
@@ -21,19 +22,26 @@ MAX_BLOCKS = 32
 MAX_STAGES = 8
 """Slices in flight at most: more do not fit the registers."""
 
-STAGES = (1, 2, 3, 4, 6)
+STAGES: tuple[int, ...] = (1, 2, 3, 4, 6)
 """Slices in flight that the tree tries."""
 
-WARPS_LONG, WARPS_K = (1,), (1, 2, 4, 8, 16)
+WARPS_LONG: tuple[int, ...] = (1,)
+WARPS_K: tuple[int, ...] = (1, 2, 4, 8, 16)
 """Warps that the tree tries along D's long side and along k, fewest first. Along the long side one
 was as good as two or four in 22 problems of 23 (`benchmarks/results/bandwidth_sweep_h200.json`)."""
 
 FRAGMENTS = {True: (1, 2, 4), False: (2, 4, 8)}
 """Fragments of a warp that the tree tries, by whether k is contiguous in the long operand."""
 
-SHARED_FRAGMENTS, SHARED_STAGES = (1, 2, 3, 4, 6, 8, 12, 14, 16), (2, 3, 4, 5, 6, 8)
-"""Those that it tries for a ring in shared memory, which registers do not limit: a tile may be as
-wide as leaves every multiprocessor one."""
+SHARED_FRAGMENTS, SHARED_STAGES = (1, 2, 3, 4, 6, 7, 8, 14, 16), (2, 3, 4, 5, 6, 8)
+"""Those that it tries for a ring in shared memory, which registers do not limit."""
+
+SHARED_WARPS_K = (2, 4, 8, 16)
+"""The same of warps along k: one alone took 8 % longer at 128256 columns."""
+
+MEASURED_ON, MEASURED_FROM = 90, 32_000_000
+"""The architecture whose GPU told where a ring in shared memory pays, and bytes of the long operand
+from which on it was asked (`benchmarks/results/bandwidth_sweep_rings_h200.json`)."""
 
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_LONG, MAX_TILE + 1, FRAGMENT_LONG),
@@ -65,10 +73,17 @@ class BandwidthMenu(NamedTuple):
     ring: Ring = "registers"
 
 
-def rings_for(task: Task, overrides: Overrides) -> tuple[Ring, ...]:
-    """The rings that a problem may have, the user's alone where it is given."""
+def rings_for(task: Task, overrides: Overrides, arch: Arch) -> tuple[Ring, ...]:
+    """The rings that a problem may have, the user's alone where it is given.
+
+    By itself the tree takes a ring in shared memory where it was measured: single products on
+    Hopper whose long operand is large.
+    """
     if overrides.ring == "registers" or task.own_slots or (overrides.abreast or 1) > 1:
         return ("registers",) if overrides.ring in (None, "registers") else ()
+    large = task.problem.batch == 1 and task.long_bytes(task.long) >= MEASURED_FROM
+    if overrides.ring is None and not (large and arch.number == MEASURED_ON):
+        return ("registers",)
     return ("shared",) if overrides.ring == "shared" else ("registers", "shared")
 
 
@@ -76,12 +91,12 @@ def menu_for(task: Task, given: dict[str, int], ring: Ring = "registers") -> Ban
     """The tree's menu for a problem and a ring, filtered by overrides with legal values."""
     sides = task.sides
     fragments: tuple[int, ...] = FRAGMENTS[sides.long_lanes.k_major]
-    depths: tuple[int, ...] = STAGES
+    along_k, depths = WARPS_K, STAGES
     if ring == "shared":
-        fragments, depths = SHARED_FRAGMENTS, SHARED_STAGES
+        fragments, along_k, depths = SHARED_FRAGMENTS, SHARED_WARPS_K, SHARED_STAGES
     if not given:
         tiles = tuple((f, w) for w in WARPS_LONG for f in fragments)
-        return BandwidthMenu(tiles, stages=depths, ring=ring)
+        return BandwidthMenu(tiles, along_k, depths, ring=ring)
     short, long = ("m", "n") if sides.short == "m" else ("n", "m")
     wanted = given.get(f"tile_{long}", 0)
     counts = [given[f"warps_{long}"]] if f"warps_{long}" in given else list(WARPS_LONG)
@@ -93,7 +108,7 @@ def menu_for(task: Task, given: dict[str, int], ring: Ring = "registers") -> Ban
     if given.get(f"tile_{short}", sides.tile) != sides.tile or given.get(f"warps_{short}", 1) != 1:
         pairs = []
     most = MAX_WARPS // given.get("abreast", 1)
-    warps_k = (given["warps_k"],) if "warps_k" in given else WARPS_K
+    warps_k = (given["warps_k"],) if "warps_k" in given else along_k
     return BandwidthMenu(
         tile=tuple(pair for pair in pairs if pair[1] <= most) or tuple(pairs),
         warps_k=tuple(count for count in warps_k if count <= most) or warps_k,

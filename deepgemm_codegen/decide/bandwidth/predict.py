@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
 
-__all__ = ["TileCost", "kernel_clocks", "predict", "tile_cost"]
+__all__ = ["TileCost", "again_clocks", "kernel_clocks", "predict", "tile_cost"]
 
 FILL = 19
 """Clocks at the kernel's start for each line of 128 bytes that a warp asks for first."""
@@ -53,9 +53,16 @@ DEEP = 0.016
 """What each doubling of the bytes in flight costs beyond those that are enough."""
 
 
-SHORT_AGAIN = 0.4
-"""What the short operand costs, where a ring in shared memory reads it again for each tile, of what
-as many bytes of device memory cost."""
+SHORT_AGAIN = 0.07
+"""What the short operand costs, which every tile reads again, of what as many bytes of device
+memory cost. Beside a ring in registers it only decides between the two: those constants were
+fitted without."""
+
+RING_MEMORY, RING_LATENCY = 0.97, 1.23
+"""What a ring in shared memory makes of device memory's clocks and of its latency: whole lines come
+better, and what is asked for without end comes later. Fitted with `SHORT_AGAIN` to plans that were
+measured in half lines, and told the others' order: of 355 kernels of 18 problems
+(``benchmarks/results/bandwidth_sweep_rings_h200.json``) the first is 1.006 x the fastest's time."""
 
 SLOT_WORK, ROW_TAKEN = 60, 12
 """Clocks that a warp is busy with a slot in shared memory: once, and each eight rows in it."""
@@ -110,6 +117,11 @@ def tile_cost(task: Task, fragments: int, warps_long: int) -> TileCost:
     )
 
 
+def again_clocks(task: Task, fragments: int, warps_long: int) -> float:
+    """Clocks that reading the short operand again for each tile costs."""
+    return SHORT_AGAIN * tile_cost(task, fragments, warps_long).again
+
+
 def _lines(task: Task, fragments: int, warps_long: int) -> float:
     """Lines of memory that the loads of a block touch, one for each row a warp's load reaches."""
     sides, k = task.sides, task.problem.k
@@ -146,7 +158,9 @@ def kernel_clocks(
     turns = _turns(tile, blocks)
     memory = _memory(task, tile, warps_k * stages, blocks, ring)
     latency = _latency(task, tile, stages, slices, turns, ring)
-    squares = memory * memory + latency * latency + tile.loads * tile.loads
+    squares = memory * memory + latency * latency
+    if ring == "registers":
+        squares += tile.loads * tile.loads
     fixed = task.launch + stages * tile.filling + turns * warps_k * tile.meeting
     return fixed + sqrt(squares)
 
@@ -159,7 +173,7 @@ def _turns(tile: TileCost, blocks: int) -> int:
 def _memory(task: Task, tile: TileCost, slices: int, blocks: int, ring: Ring) -> float:
     """Clocks of memory, longer with more on its way than it needs."""
     if ring == "shared":
-        return tile.memory + SHORT_AGAIN * tile.again
+        return RING_MEMORY * tile.memory + SHORT_AGAIN * tile.again
     in_flight = tile.flight * slices * min(blocks, tile.rounds)
     if in_flight <= task.enough:
         return tile.memory
@@ -173,7 +187,7 @@ def _latency(
     latency = task.machine.loaded_latency
     if ring_in == "shared":
         work = SLOT_WORK + ROW_TAKEN * tile.taken
-        return turns * slices * max(work, latency / max(stages - 1, 1))
+        return turns * slices * max(work, RING_LATENCY * latency / max(stages - 1, 1))
     if task.sides.long_lanes.k_major:
         ring = max(stages * tile.work, LATENCY * latency + tile.work)
     else:
