@@ -208,7 +208,7 @@ def predict(task: Task, choice: BandwidthChoice) -> Prediction:
     whole = {
         memory: _memory(task, tile, warps_k * stages, blocks, choice.ring),
         "latency": _latency(task, tile, stages, slices, turns, choice.ring),
-        "load/store unit": tile.loads,
+        **({"load/store unit": tile.loads} if choice.ring == "registers" else {}),
         "sums' meeting": turns * warps_k * tile.meeting,
     }
     bound = max(whole, key=lambda part: whole[part])
