@@ -164,7 +164,9 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
     abreast = _abreast(setting, found) if parts == 1 else 1
     if not abreast:
         return None
-    choice = replace(found.choice, split_k=parts, abreast=abreast)
+    choice = found.choice
+    if parts > 1 or abreast > 1:
+        choice = replace(choice, split_k=parts, abreast=abreast)
     return _Answer(setting, own, menus[parts], choice, found.clocks + rest, found.costed, rest)
 
 
