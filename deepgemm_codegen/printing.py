@@ -7,7 +7,6 @@ words that all kernels of a file share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.epilogue_text import (
@@ -20,57 +19,36 @@ from deepgemm_codegen.epilogue_text import (
     steps_of,
     types_of_matrices,
 )
-from deepgemm_codegen.expressions import Number, in_c
+from deepgemm_codegen.expressions import in_c
 from deepgemm_codegen.plan import Persistent, Rows
 from deepgemm_codegen.primitives import mma_primitive, primitives_of
 from deepgemm_codegen.rows_text import RowsText, rows_text
-from deepgemm_codegen.stride_text import PointerText, batch_pointers, batch_strides, stride_of
+from deepgemm_codegen.stride_text import PointerText, batch_pointers, batch_strides
 from deepgemm_codegen.wgmma import Wgmma
+from deepgemm_codegen.wgmma_text import (
+    MapText,
+    SumText,
+    accumulator_names,
+    accumulator_operands,
+    cluster_load,
+    instruction_flags,
+    map_texts,
+    readers_of,
+    release_of,
+    store_chunk,
+    sums_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.tiles import Extent
-
-_MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
-"""Ends of the driver's names ``CU_TENSOR_MAP_DATA_TYPE_...``; of 8 bits there is only UINT8."""
-
-_RELEASE = "if (thread == 0) mbarrier_arrive(empty + previous * 8);"
-_RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);"
-"""A consumer gives a slot back: to its own producer, or to every block that copies into it."""
 
 _CACHE_OF = {16: "cg", 8: "ca", 4: "ca"}
 """cp.async past L1 (``cg``) exists for 16 bytes only (PTX ISA)."""
 
-__all__ = ["SumText", "Text", "text_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class MapText:
-    """One tensor map as the launcher builds it; extents and strides are C expressions."""
-
-    name: str
-    pointer: str
-    type: str
-    inner: str
-    outer: str
-    stride: str
-    element_bytes: int
-    box_inner: int
-    box_outer: int
-    swizzle_bytes: int
-    batch: int
-    batch_stride: str
-
-
-@dataclass(frozen=True, slots=True)
-class SumText:
-    """How PTX names the sums' type, and how an asm statement constrains them."""
-
-    ptx: str
-    constraint: str
+__all__ = ["Text", "text_of"]
 
 
 class Text(NamedTuple):
@@ -139,50 +117,6 @@ class Text(NamedTuple):
     whole_rows: RowsText | None
 
 
-def _sums(plan: KernelPlan) -> SumText:
-    return SumText("s32", "r") if plan.sum_type == "int" else SumText("f32", "f")
-
-
-def _wgmma_names(plan: KernelPlan) -> tuple[str, ...]:
-    """The instruction's list of accumulators, eight a line: ``{ %0, ... %7,`` to ``... },``."""
-    if not isinstance(plan.body, Wgmma):
-        return ()
-    count = plan.body.tile_n // 2
-    lines = [
-        ", ".join(f"%{index}" for index in range(first, min(first + 8, count))) + ","
-        for first in range(0, count, 8)
-    ]
-    lines[0] = "{ " + lines[0]
-    lines[-1] = lines[-1][:-1] + " },"
-    return tuple(lines)
-
-
-def _wgmma_flags(plan: KernelPlan) -> str:
-    """What follows the instruction's scale: signs of float operands, turns of 16-bit ones."""
-    if not isinstance(plan.body, Wgmma) or plan.sum_type == "int":
-        return ""
-    a, b = plan.body.operands
-    return ", 1, 1" + (f", {a.transposed}, {b.transposed}" if a.dtype.bytes == 2 else "")
-
-
-def _wgmma_operands(plan: KernelPlan, mode: str = "+") -> tuple[str, ...]:
-    """The asm statement's accumulator operands, one fragment column a line.
-
-    Args:
-        plan: the kernel.
-        mode: ``+`` where they are read and written, ``=`` where only written.
-    """
-    if not isinstance(plan.body, Wgmma):
-        return ()
-    columns = plan.body.tile_n // 8
-    kind = mode + _sums(plan).constraint
-    lines = [", ".join(f'"{kind}"(d[{j}][{e}])' for e in range(4)) for j in range(columns)]
-    return tuple(
-        f"{':' if j == 0 else ' '} {line}{'' if j == columns - 1 else ','}"
-        for j, line in enumerate(lines)
-    )
-
-
 def _blocks_c(plan: KernelPlan) -> str:
     """The factors of the number of blocks in C; `KernelPlan.blocks` is the same in Python."""
     factors = [plan.m.count_symbol, plan.n.count_symbol]
@@ -207,36 +141,6 @@ def _grid_c(plan: KernelPlan) -> str:
     return "static_cast<unsigned>(min(blocks, i64{sms}))"
 
 
-def _map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
-    def constant(expression: Expression, name: str) -> str:
-        return name if isinstance(expression, Number) else str(expression)
-
-    if not isinstance(plan.body, Wgmma):
-        return ()
-    sizes: dict[str, tuple[Extent, Extent]] = {"d": (plan.n, plan.m)}
-    sizes |= {o.source: (o.columns, o.rows) for o in plan.body.operands}
-    return tuple(
-        MapText(
-            name=tensor_map.name,
-            pointer=tensor_map.pointer,
-            type=_MAP_TYPES.get(tensor_map.dtype.name, "UINT8"),
-            inner=sizes[tensor_map.pointer][0].symbol,
-            outer=sizes[tensor_map.pointer][1].symbol,
-            stride=(stride := constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}")),
-            element_bytes=tensor_map.dtype.bytes,
-            box_inner=tensor_map.box_inner,
-            box_outer=tensor_map.box_outer,
-            swizzle_bytes=tensor_map.swizzle_bytes,
-            batch=tensor_map.batch,
-            batch_stride=stride_of(
-                plan, tensor_map.pointer, f"{sizes[tensor_map.pointer][1].symbol} * {stride}"
-            )
-            or "0",
-        )
-        for tensor_map in plan.tensor_maps
-    )
-
-
 def _height(plan: KernelPlan) -> str:
     """Tile rows of a raster group, in clusters: a constant where all groups have as many.
 
@@ -253,25 +157,6 @@ def _height(plan: KernelPlan) -> str:
     if not plan.m.dynamic and rows < group:
         return symbol
     return f"min(static_cast<int>(RASTER_GROUP), {symbol} - group * RASTER_GROUP)"
-
-
-def _readers(plan: KernelPlan) -> str:
-    """How many arrivals tell a ring slot's producer that it has been read."""
-    if not isinstance(plan.body, Wgmma):
-        return ""
-    readers = "CONSUMERS" if plan.body.tiles_at_once == 1 else "1"
-    if plan.body.sharers == 1:
-        return readers
-    return "CLUSTER" if readers == "1" else f"{readers} * CLUSTER"
-
-
-def _store_chunk(plan: KernelPlan) -> str:
-    """The swizzled 16-byte chunk of a row of D's panel; see `layout.swizzle`."""
-    if not isinstance(plan.body, Wgmma) or plan.body.store != "tma":
-        return ""
-    width = plan.body.store_panels[0] * plan.output.dtype.bytes
-    phase = {128: "row % 8", 64: "row / 2 % 4", 32: "row / 4 % 2"}[width]
-    return f"(chunk ^ {phase})"
 
 
 def _clamped(plan: KernelPlan, extent: Extent) -> bool:
@@ -306,17 +191,6 @@ def _tests(plan: KernelPlan) -> list[tuple[str, str]]:
     """What of (row, column) may lie beyond D, and from where on."""
     places = (("row", plan.m), ("column", plan.n))
     return [(name, extent.symbol) for name, extent in places if extent.tail]
-
-
-def _cluster_load(plan: KernelPlan) -> dict[str, str]:
-    """The instruction that reads a vector of a block's sums: its type, results and operands."""
-    vector, sums = plan.output.vector, _sums(plan)
-    results = ", ".join(f"%{v}" for v in range(vector))
-    return {
-        "cluster_load": f"v{vector}.{sums.ptx}" if vector > 1 else sums.ptx,
-        "cluster_results": f"{{ {results} }}" if vector > 1 else results,
-        "cluster_operands": ", ".join(f'"={sums.constraint}"(sum[{v}])' for v in range(vector)),
-    }
 
 
 def _fragment_row(plan: KernelPlan) -> str:
@@ -354,7 +228,7 @@ def text_of(plan: KernelPlan) -> Text:
         pair=steps.pair,
         pair_steps=steps.pair_steps,
         mma=mma_primitive(plan),
-        sums=_sums(plan),
+        sums=sums_of(plan),
         step_kinds=steps.kinds,
         vectors=staged_vectors(plan),
         matrix_types=types_of_matrices(plan, written=False),
@@ -363,11 +237,11 @@ def text_of(plan: KernelPlan) -> Text:
         cache_of=_CACHE_OF,
         kernel_signature=",\n    ".join([argument.declaration for argument in arguments]),
         arguments=", ".join([argument.symbol for argument in arguments]),
-        map_texts=_map_texts(plan),
-        wgmma_names=_wgmma_names(plan),
-        wgmma_operands=_wgmma_operands(plan),
-        wgmma_results=_wgmma_operands(plan, "="),
-        wgmma_flags=_wgmma_flags(plan),
+        map_texts=map_texts(plan),
+        wgmma_names=accumulator_names(plan),
+        wgmma_operands=accumulator_operands(plan),
+        wgmma_results=accumulator_operands(plan, "="),
+        wgmma_flags=instruction_flags(plan),
         blocks=_blocks_c(plan),
         launch_blocks=in_c(plan.blocks),
         rows="clusters_m" if clustered else plan.m.count_symbol,
@@ -376,10 +250,10 @@ def text_of(plan: KernelPlan) -> Text:
         first_tile=f"blockIdx.x{per_cluster}",
         tile_stride=f"gridDim.x{per_cluster}",
         loop_depth=-4 if isinstance(plan.body, Wgmma) and plan.body.cluster_k > 1 else 0,
-        release=_RELEASE_CLUSTER if clustered else _RELEASE,
-        readers=_readers(plan),
-        **_cluster_load(plan),
-        store_chunk=_store_chunk(plan),
+        release=release_of(plan),
+        readers=readers_of(plan),
+        **cluster_load(plan),
+        store_chunk=store_chunk(plan),
         warp_columns="WARP_D" if plan.paired else "WARP_N",
         slab_columns="SLAB_D" if plan.paired else "SLAB_N",
         clamped_row=reads_rows and _clamped(plan, plan.m),
