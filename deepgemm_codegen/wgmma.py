@@ -49,8 +49,6 @@ class Wgmma:
         overlapped: whether they are added while the next slice is multiplied.
         in_sequence: whether a consumer's fragments are multiplied and added one after the other,
             for there is room for one's sums.
-        in_order: whether consumers that share a tile start their fragments in turn, so that one's
-            are multiplied while the other's are added.
         scaled: whether they are scaled on the way, see `deepgemm_codegen.block_scales`.
         halves: columns of the tile that make one of D.
         vectors: that the epilogue's steps read by columns, see `epilogue.column_vectors`.
@@ -73,7 +71,6 @@ class Wgmma:
     promoted: bool
     overlapped: bool
     in_sequence: bool
-    in_order: bool
     scaled: bool
     halves: int
     vectors: int
@@ -139,11 +136,6 @@ class Wgmma:
         """Path of the main loop's template below ``templates/``."""
         stem = "overlapped" if self.overlapped else "apart" if self.promoted else "in_flight"
         return f"loops/wgmma_{stem}.cu.j2"
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether consumers wait for each other: with whole tiles, or with their fragments."""
-        return self.tiles_at_once > 1 or self.in_order
 
     @property
     def scale_n(self) -> int:
@@ -264,7 +256,7 @@ class Wgmma:
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: ring, epilogue, a slot's barriers, those of turns."""
-        turns = 8 * self.consumers if self.takes_turns else 0
+        turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
         barriers = 16 if self.turns else 8  # it has landed; it has been read
         epilogue = self.store_bytes + self.column_bytes
         return self.stages * (self.stage_bytes + barriers) + epilogue + turns

@@ -107,9 +107,6 @@ class WgmmaChoice:
             promoted=promoted,
             overlapped=constraints.overlapped(rows, self.tile_n, sets),
             in_sequence=constraints.in_sequence(rows, self.tile_n, sets),
-            in_order=constraints.in_order(
-                self.tile_m, self.tile_n, self.consumers, self.tiles_at_once, sets
-            ),
             scaled=spec.block_scaled,
             halves=spec.halves,
             vectors=len(column_vectors(canonical_steps(spec))),

@@ -94,15 +94,6 @@ def in_sequence(rows: int, tile_n: int, sets: int) -> bool:
     return rows * sets * tile_n // 128 > MAX_ACCUMULATORS
 
 
-def in_order(tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, sets: int) -> bool:
-    """Whether consumers that share a tile start their fragments in turn: where each adds in vain.
-
-    One that multiplies the next slice while it adds keeps the tensor core busy itself.
-    """
-    together = consumers > 1 and tiles_at_once == 1
-    return sets > 1 and together and not overlapped(tile_m // consumers, tile_n, sets)
-
-
 def columns(tile_n: int, *, integers: bool) -> Miss | None:
     """An instruction on integers takes 8, 16, 24 and 32 columns, then multiples of 16."""
     left = tile_n % 16 if integers and tile_n > 32 else 0

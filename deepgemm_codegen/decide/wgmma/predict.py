@@ -74,6 +74,10 @@ INTEGER_FLOW = 1.25
 power stretches math by: math is twice as fast beside the same bytes. Fitted to 88 kernels of 4
 shapes with `task.INTEGER_HEAT` (``benchmarks/results/program_sweep_int8_h200.json``)."""
 
+INTEGER_PAIR = 0.3
+"""Part of what power stretches integers' math by that blocks beside each other save, which share A:
+fitted as `INTEGER_FLOW`."""
+
 TURN = 420
 """Clocks a tile from one consumer's last slice to the other's first, where they take turns."""
 
@@ -148,10 +152,9 @@ def kernel_clocks(
         if late > 0:
             flow += late * (ring - depth) / ring
     work += tile.promotion
-    overlap = OVERLAP
-    if task.kind.integers and tile.tiles_at_once == 1:
-        overlap += INTEGER_FLOW * (task.heat - 1)
-    slice_clocks = max(work, flow) + overlap * min(work, flow)
+    slice_clocks = max(work, flow) + OVERLAP * min(work, flow)
+    if task.kind.integers:
+        slice_clocks += _integer_clocks(task, tile, cluster_n, min(work, flow))
     if tile.tiles_at_once > 1:
         slice_clocks += tile.mma * (task.heat - 1) * (TURN_HEAT if cluster == 1 else CLUSTER_HEAT)
         if cluster > 1:
@@ -179,6 +182,13 @@ def kernel_clocks(
     if tma or task.partial:
         between = max(moved - busy, 0.0)
     return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
+
+
+def _integer_clocks(task: Task, tile: Tile, cluster_n: int, hidden: float) -> float:
+    """Clocks that a slice of integers takes longer; ``hidden`` are those of its shorter part."""
+    heat = task.heat - 1
+    shown = INTEGER_FLOW * heat * hidden if tile.tiles_at_once == 1 else 0.0
+    return shown - (INTEGER_PAIR * heat * tile.mma if cluster_n > 1 else 0.0)
 
 
 def _launches(task: Task, tiles: int, cluster: int, rounds: int) -> float:

@@ -81,7 +81,7 @@ class Task(NamedTuple):
             store = 0
         elif not self.tma_store or not store:
             store = slab_bytes(tile_n, consumers)
-        store += turn_bytes(tile_m, tile_n, consumers, tiles_at_once, self.kind.sets)
+        store += turn_bytes(consumers, tiles_at_once)
         barriers = 16 if self.turns(stages) else 8
         return ring + stages * barriers + store
 

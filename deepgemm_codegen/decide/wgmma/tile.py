@@ -65,14 +65,17 @@ microbenchmarks of an H100 read 2.7 to 3.3 TB/s of other blocks' shared memory, 
 clock and multiprocessor."""
 
 
-PROMOTE, PROMOTE_WAIT = 1.0, 220
+PROMOTE, PROMOTE_WAIT, SEQUENCE_WAIT = 1.0, 90, 240
 """Clocks of adding a slice's sums in fp32: one a sum and thread, an estimate, and until the next
-slice's math begins. The wait is measured where two consumers share a tile, who multiply and add at
-the same time: 180 to 260 clocks a slice beside its math, whatever the tile
-(``benchmarks/results/program_sweep_fp8_h200.json``)."""
+slice's math begins, once or for two fragments in the same registers, one after the other."""
 
-PROMOTE_BEHIND = 30
-"""Clocks a slice that remain where adding hides behind the next slice's math. An estimate."""
+PROMOTE_BEHIND = 40
+"""Clocks a slice that remain where adding hides behind the next slice's math."""
+
+SCALE_WAIT, SEQUENCE_SCALE_WAIT, SCALE_BEHIND, SCALE = 90, 36, 74, 4
+"""What scales by block add to each of the three, and to each for an instruction that a thread takes
+for them (`scale_clocks`). Fitted, as those are, to 52 kernels of 9 shapes on an H200
+(``benchmarks/results/program_sweep_overlapped_h200.json``)."""
 
 
 class Kind(NamedTuple):
@@ -149,11 +152,9 @@ def slab_bytes(tile_n: int, consumers: int) -> int:
     return consumers * 4 * 16 * slab_columns(tile_n) * 4
 
 
-def turn_bytes(tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, sets: int) -> int:
-    """Bytes of the barriers by which consumers take turns, with tiles or with fragments."""
-    turns = tiles_at_once > 1
-    turns |= constraints.in_order(tile_m, tile_n, consumers, tiles_at_once, sets)
-    return 8 * consumers if turns else 0
+def turn_bytes(consumers: int, tiles_at_once: int) -> int:
+    """Bytes of the barriers by which consumers take turns."""
+    return 8 * consumers if tiles_at_once > 1 else 0
 
 
 class Result(NamedTuple):
@@ -196,24 +197,29 @@ def scale_clocks(tile_n: int, fragments: int) -> int:
 
 
 def _promotion(
-    mma: float, columns: int, consumers: int, tiles_at_once: int, factors: int, *, overlapped: bool
+    mma: float, rows: int, tile_n: int, consumers: int, tiles_at_once: int, kind: Kind
 ) -> float:
     """Clocks that adding in fp32 makes a slice longer.
 
     Args:
         mma: clocks of the slice's math.
-        columns: that a consumer sums in its 64-row fragments together.
+        rows: that a consumer sums.
+        tile_n: columns of the tile.
         consumers: of the block.
         tiles_at_once: tiles in their hands.
-        factors: instructions that a thread takes for what it multiplies them by.
-        overlapped: whether the consumer multiplies the next slice meanwhile.
+        kind: of operands and sums.
     """
-    if overlapped:
-        return PROMOTE_BEHIND
-    adding = PROMOTE * (columns / 2 + factors) + PROMOTE_WAIT
+    factors = scale_clocks(tile_n, rows // FRAGMENT_M) if kind.scaled else 0
+    if constraints.overlapped(rows, tile_n, kind.sets):
+        return PROMOTE_BEHIND + (SCALE_BEHIND + SCALE * factors if kind.scaled else 0)
+    in_sequence = constraints.in_sequence(rows, tile_n, kind.sets)
+    wait = SEQUENCE_WAIT if in_sequence else PROMOTE_WAIT
+    if kind.scaled:
+        wait += (SEQUENCE_SCALE_WAIT if in_sequence else SCALE_WAIT) + SCALE * factors
+    adding = PROMOTE * (rows * tile_n // (2 * FRAGMENT_M)) + wait
     if consumers == 1 or tiles_at_once > 1:
         return adding
-    return max(mma / 2 + adding - mma, PROMOTE_WAIT)
+    return max(mma / 2 + adding - mma, wait)
 
 
 def _tile(
@@ -235,16 +241,12 @@ def _tile(
     panels = tile_n // result.halves // columns if columns else 0
     parts = mine * tile_n // slab_columns(tile_n)
     elements = (FINISH_OWN * mine * FRAGMENT_M + FINISH_TMA * tile_m) * tile_n
-    turns = turn_bytes(tile_m, tile_n, consumers, tiles_at_once, kind.sets)
+    turns = turn_bytes(consumers, tiles_at_once)
     reads = fragments * (FRAGMENT_M + tile_n) * PANEL_BYTES
     written = (tile_m + tile_n) * PANEL_BYTES
     promotion = 0.0
     if kind.promoted:
-        factors = scale_clocks(tile_n, mine) if kind.scaled else 0
-        overlapped = constraints.overlapped(mine * FRAGMENT_M, tile_n, kind.sets)
-        promotion = _promotion(
-            mma, mine * tile_n, consumers, tiles_at_once, factors, overlapped=overlapped
-        )
+        promotion = _promotion(mma, mine * FRAGMENT_M, tile_n, consumers, tiles_at_once, kind)
     return Tile(
         tile_m=tile_m,
         tile_n=tile_n,
