@@ -76,10 +76,9 @@ enum : int {
     STORE_BYTES = CONSUMERS * STORE_SLOTS * STORE_PANEL,
     FULL_OFFSET = STORE_OFFSET + STORE_BYTES,
     EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
-    TURN_OFFSET = EMPTY_OFFSET + STAGES * 8,
-    SHARED_BYTES = TURN_OFFSET + CONSUMERS * 8,
+    SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
 };
-static_assert(SHARED_BYTES == 227424, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 227408, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -332,7 +331,6 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
     const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
-    const u32 turn = ring + TURN_OFFSET;    // one barrier a consumer: the other has started
 
     const int tiles = TILES_M * TILES_N;
     const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
@@ -351,8 +349,6 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
-        for (int waiting = 0; waiting < CONSUMERS; ++waiting)
-            mbarrier_init(turn + waiting * 8, 1);
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, CONSUMERS);
             mbarrier_init(full + slot * 8, 1);
@@ -410,7 +406,6 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
     const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
     const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
-    u32 turn_parity = consumer ^ 1;  // consumer 0 begins
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int m0, n0;
         place(tile, m0, n0);
@@ -465,9 +460,6 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
             const u32 ahead = slot * (STAGE_BYTES / 16);
             float part[FRAGMENTS_M][TILE_N / 8][4];
             auto start = [&](int i) {
-                // Behind the other's: while one's are multiplied, the other adds.
-                mbarrier_wait(turn + consumer * 8, turn_parity);
-                turn_parity ^= 1;
                 wgmma_fence();
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
@@ -480,7 +472,6 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
                         wgmma(part[i], left, right);
                 }
                 wgmma_commit();
-                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
             };
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i) start(i);
