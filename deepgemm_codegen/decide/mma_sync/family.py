@@ -27,11 +27,12 @@ from deepgemm_codegen.decide.split_k import (
     split_obstacle,
     trailing_clocks,
 )
+from deepgemm_codegen.decide.tma import store_of
 from deepgemm_codegen.rows import SHARING
+from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.prediction import Prediction
@@ -59,8 +60,8 @@ fragment, each two times three exchanges and the arithmetic round them. An estim
 
 SLABS = 1.1
 """What D takes longer to leave through warps' slabs than its bytes at the rate of reads: by TMA, as
-wgmma's leaves, whole rows of a tile are written together. The same for every tile, so that it
-decides between families only. Measured where k is 40 to 128, at 5 to 268 MB of D
+wgmma's may, whole rows of a tile are written together. The same for every tile, so that it decides
+between families only. Measured where k is 40 to 128, at 5 to 268 MB of D
 (``benchmarks/results/program_sweep_short_k_h200.json``)."""
 
 
@@ -139,7 +140,7 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
 
     def others(each: Cut) -> float:
         # The second kernel is let in behind the main loop: small blocks would take its room.
-        late = late_clocks(machine, 1.0) if each.parts > 1 else slabs_clocks(problem, machine)
+        late = late_clocks(machine, 1.0) if each.parts > 1 else slabs_clocks(setting)
         return copying + trailing_clocks(problem, machine, each.parts) + late
 
     def found_for(each: Cut, limit: float) -> Found | None:
@@ -170,9 +171,14 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
     return _Answer(setting, own, menus[parts], choice, found.clocks + rest, found.costed, rest)
 
 
-def slabs_clocks(problem: Problem, machine: Machine) -> float:
-    """Clocks that D takes to leave through slabs, beyond those of its bytes."""
-    return 0.0 if problem.rows_follow else SLABS * output_bytes(problem) / machine.dram_rate
+def slabs_clocks(setting: Setting) -> float:
+    """Clocks that D takes to leave through slabs, beyond those of its bytes, where TMA could.
+
+    Where it could not, wgmma's D leaves through slabs as well.
+    """
+    spec, arch, problem, machine = setting
+    by_tma = arch.wgmma and not problem.rows_follow and store_of(spec, PANEL_BYTES) == "tma"
+    return SLABS * output_bytes(problem) / machine.dram_rate if by_tma else 0.0
 
 
 def block_of(choice: MmaSyncChoice, problem: Problem) -> Block:
