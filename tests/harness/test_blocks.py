@@ -104,6 +104,14 @@ def persistent(text: str, *, stages: int = 4, cluster: int = 1, **more: int) -> 
     return bind(program_of(f"{text} layout=nt arch=sm_90a", replace(choice, **more)))
 
 
+def test_a_cluster_past_d_is_no_tile_to_choose() -> None:
+    """Fewer tiles asked for than the grid has blocks, but more than D has: that ends, too."""
+    problem = persistent("m=60 n=120 k=64", cluster=2)
+    assert tiles_along(problem) == (1, 2)
+    assert problem.grid == 4
+    assert set(choose_blocks(problem, 3, 0)) >= {block_of(problem, 0, 0, n) for n in (0, 1)}
+
+
 @pytest.mark.parametrize(
     ("k", "stages", "at_once", "tiles"),
     [
