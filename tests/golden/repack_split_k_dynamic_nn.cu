@@ -399,7 +399,8 @@ gemm_fp16_nn_dyn64xdyn515x8192_sm_90a_ecba7953_product(
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
     wait_for_kernel_before();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;

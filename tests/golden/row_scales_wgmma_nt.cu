@@ -296,7 +296,8 @@ gemm_fp16_nt_dyn512x1024x1536_sm_90a_d7f22d89_product(
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
     wait_for_kernel_before();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;

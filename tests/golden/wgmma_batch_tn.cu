@@ -367,7 +367,8 @@ gemm_fp16_tn_dyn512x77x136_sm_90a_f0a6ae28(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;

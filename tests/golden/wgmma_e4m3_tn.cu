@@ -399,7 +399,8 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;

@@ -433,7 +433,8 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
 
     // -- consumers: each multiplies its rows of the tile --
     register_increase<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128 - 1;
+    // One number for a warp, as the compiler then sees: descriptors cost a thread nothing.
+    const int consumer = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
