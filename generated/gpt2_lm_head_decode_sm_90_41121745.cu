@@ -23,31 +23,34 @@ enum : i64 {  // leading dimensions, elements
 
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] family: bandwidth
-//       26.2 us predicted; mma.sync would take longer
+//       27.1 us predicted; mma.sync would take longer
 // [D02] mma shape: m16n8k16
 //       its 16 rows hold all 1 of m, its 8 columns eight of n
-// [D03] tile: 8x16x128
-//       3142 tiles on 132 SMs x 12: 1.98 waves; bound by device memory
-// [D04] warps: 1 along n, 2 along k
-//       each 2 fragments of eight; sums of the 2 along k meet at the end
-// [D05] copy of A: cp.async, 16 bytes
-//       whole lines, to slots that only this warp reads
-// [D06] copy of B: cp.async, 16 bytes
-//       whole lines, to slots that only this warp reads
+// [D03] tile: 8x8x256
+//       6283 tiles on 132 SMs x 6: 7.93 waves; bound by device memory
+// [D04] warps: 1 along n, 4 along k
+//       each 1 fragment of eight; sums of the 4 along k meet at the end
+// [D05] copy of A: into registers, 16 bytes
+//       every row starts on 16 bytes
+// [D06] copy of B: into registers, 16 bytes
+//       every row starts on 16 bytes
 // [D08] stages: 3
-//       18432 bytes of operands in shared memory; k is 6 slices
-// [D09] occupancy: 12 blocks
-//       about 58 registers a thread under a cap of 80
+//       48 registers of operands under way; k is 3 slices
+// [D09] occupancy: 6 blocks
+//       about 77 registers a thread under a cap of 80
 // [D11] store: 1 element
 //       after the warps' sums have met in shared memory
 enum : int {
     TILE_M = 8,  // D's short side, all of it
-    FRAGMENTS = 2,  // of eight along D's long side, for each warp
+    FRAGMENTS = 1,  // of eight along D's long side, for each warp
     WARPS_N = 1,
-    WARPS_K = 2,
+    WARPS_K = 4,
     WARP_K = 64,
     STAGES = 3,
-    MIN_BLOCKS = 12,
+    MIN_BLOCKS = 6,
+    A_VECTOR = 8,  // elements of a load
+    B_VECTOR = 8,  // elements of a load
+    RUN = 8,
     D_VECTOR = 1,
 };
 
@@ -60,47 +63,31 @@ enum : int {
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = K / TILE_K,  // whole ones
+    STEPS = WARP_K / 16,
+    ELEMENTS = WARP_K / 4,  // of a row and slice, for each of the four lanes that share it
+    WORDS = ELEMENTS / 2,
     GROUP = 1,  // neighbours along D's long side in one lane
+    GROUPS = FRAGMENTS / GROUP,
     SHORT_ROWS = TILE_M / 8,
-    SLOT_BYTES = (SHORT_ROWS + FRAGMENTS) * 8 * WARP_K * 2,  // of a warp
-    RING_BYTES = STAGES * SLOT_BYTES,
     SLAB_VECTOR = 2,
     SLAB = TILE_M * TILE_N,
-    SHARED_BYTES = 18432,
+    SHARED_BYTES = 1024,
 };
 static_assert(WARPS_K * SLAB * 4 <= SHARED_BYTES, "every warp along k has a slab");
-static_assert(THREADS / 32 * RING_BYTES <= SHARED_BYTES, "every warp has a ring");
 
 // ---- primitives ----------------------------------------------------------------------------
-__device__ __forceinline__ void cp_async_16(u32 target, const void* source)
+// Reads 16 bytes of global memory; their whole line goes to the L2.
+__device__ __forceinline__ void load_16(u32* words, const void* source)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 : : "r"(target), "l"(source));
+    asm volatile("ld.global.nc.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(source));
 }
 
-// The same of what is read once: its whole line goes to the L2.
-__device__ __forceinline__ void cp_async_16_once(u32 target, const void* source)
+// Reads 16 bytes of global memory once: their line goes to the L2, the L1 keeps no copy.
+__device__ __forceinline__ void stream_16(u32* words, const void* source)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
-                 : : "r"(target), "l"(source));
-}
-
-__device__ __forceinline__ void cp_async_commit()
-{
-    asm volatile("cp.async.commit_group;");
-}
-
-template <int PENDING>
-__device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" : : "n"(PENDING));
-}
-
-// Reads 16 bytes of shared memory.
-__device__ __forceinline__ void take_16(u32 (&words)[4], u32 source)
-{
-    asm volatile("ld.shared.v4.u32 { %0, %1, %2, %3 }, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(source));
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 { %0, %1, %2, %3 }, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(source));
 }
 
 // d += a * b. Rows of a: lane / 4 and that + 8; columns of b: lane / 4; see the PTX manual.
@@ -116,7 +103,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], c
 // reads along a row meet a bank twice.
 __device__ __forceinline__ int slab_index(int row, int column)
 {
-    return row * TILE_N + (column ^ row / 2 % 2 * 8);
+    return row * TILE_N + column;
 }
 
 // Rounds to nearest even; beyond the range to infinity.
@@ -136,6 +123,41 @@ __device__ __forceinline__ void store_d(fp16* target, const float (&value)[D_VEC
     for (int v = 0; v < D_VECTOR; ++v)
         vector.element[v] = float_to_fp16(value[v]);
     *reinterpret_cast<Vector*>(target) = vector;
+}
+
+// ---- loads: four lanes share a row, and take turns along k in runs of RUN elements ------------
+// Where a lane's element e lies, from its first one.
+__device__ __forceinline__ int k_of(int e)
+{
+    return e / RUN * (4 * RUN) + e % RUN;
+}
+
+// Loads this lane's elements of A in the slice at k, A_VECTOR at a time.
+__device__ __forceinline__ void load_a(
+    u32 (&words)[SHORT_ROWS][WORDS],
+    const fp16* const (&lane)[SHORT_ROWS], i64 k)
+{
+#pragma unroll
+    for (int e = 0; e < ELEMENTS; e += A_VECTOR)
+#pragma unroll
+        for (int row = 0; row < SHORT_ROWS; ++row) {
+            const fp16* source = lane[row] + (k + k_of(e));
+            load_16(words[row] + e / 2, source);
+        }
+}
+
+// Loads this lane's elements of B in the slice at k, B_VECTOR at a time.
+__device__ __forceinline__ void load_b(
+    u32 (&words)[FRAGMENTS][WORDS],
+    const fp16* const (&lane)[FRAGMENTS], i64 k)
+{
+#pragma unroll
+    for (int e = 0; e < ELEMENTS; e += B_VECTOR)
+#pragma unroll
+        for (int row = 0; row < FRAGMENTS; ++row) {
+            const fp16* source = lane[row] + (k + k_of(e));
+            stream_16(words[row] + e / 2, source);
+        }
 }
 
 // ---- kernel --------------------------------------------------------------------------------
@@ -160,95 +182,60 @@ gpt2_lm_head_decode_sm_90_41121745(
     float acc[FRAGMENTS][4] = {};
 
     if (alpha != 0.0f) {
-        // -- ring: a warp's own slots, of A's rows and then B's, 64 of k each. Eight lanes
-        // copy a row, a whole line; four read one. Odd rows have their halves exchanged, so that
-        // neither meets a bank twice. --
-        const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared))
-            + thread / 32 * RING_BYTES;
-        const int row = lane / 8;  // of four that the warp copies at a time
-        const u32 target = ring + row * 128 + (lane % 8 ^ row % 2 * 4) * 16;
-        const i64 k_lane = warp_k * WARP_K + lane % 8 * 8;
-        const fp16* a_lane[SHORT_ROWS * 2];
+        // -- where this lane's elements begin: row lane / 4 of a fragment, run lane % 4 of k --
+        const int k_lane = warp_k * WARP_K + lane % 4 * RUN;
+        const fp16* b_lane[GROUPS];
 #pragma unroll
-        for (int four = 0; four < SHORT_ROWS * 2; ++four) {
-            const int place = min(four * 4 + row, M - 1);
-            a_lane[four] = a + (place * LDA + k_lane);
+        for (int group = 0; group < GROUPS; ++group) {
+            int place = n0 + warp_n * WARP_N + (group * 8 + lane / 4) * GROUP;
+            place = min(place, N - GROUP);  // stands in for what lies beyond
+            b_lane[group] = b + (place * LDB + k_lane);
         }
-        const fp16* b_lane[FRAGMENTS * 2];
+        const fp16* a_lane[SHORT_ROWS];
 #pragma unroll
-        for (int four = 0; four < FRAGMENTS * 2; ++four) {
-            int place = n0 + warp_n * WARP_N + four * 4 + row;
-            place = min(place, N - 1);  // stands in for what lies beyond
-            b_lane[four] = b + (place * LDB + k_lane);
+        for (int row = 0; row < SHORT_ROWS; ++row) {
+            const int place = min(row * 8 + lane / 4, M - 1);
+            a_lane[row] = a + (place * LDA + k_lane);
         }
 
-        // Starts copying this lane's part of a slice into a slot.
-        auto start = [&](u32 slot, int slice) {
-            const i64 k = i64{slice} * TILE_K;
-#pragma unroll
-            for (int four = 0; four < SHORT_ROWS * 2; ++four) {
-                if (four * 4 + row >= M) continue;
-                cp_async_16(target + slot + four * 512, a_lane[four] + k);
-            }
-#pragma unroll
-            for (int four = 0; four < FRAGMENTS * 2; ++four)
-                cp_async_16_once(target + slot + (SHORT_ROWS * 2 + four) * 512,
-                                 b_lane[four] + k);
+        u32 b_words[STAGES][FRAGMENTS][WORDS];
+        u32 a_words[STAGES][SHORT_ROWS][WORDS];
+        auto load = [&](int slot, int slice) {
+            const i64 start = i64{slice} * TILE_K;
+            load_b(b_words[slot], b_lane, start);
+            load_a(a_words[slot], a_lane, start);
         };
-
-        // Where this lane's quarter of a row's half lies: row lane / 4 of eight, run lane % 4 of k.
-        u32 source[2];
+        auto multiply = [&](int slot) {
+            auto& rows = a_words[slot];
+            auto& columns = b_words[slot];
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-            source[half] = ring + lane / 4 * 128 + ((half * 4 + lane % 4) ^ lane / 4 % 2 * 4) * 16;
-        auto multiply = [&](u32 slot) {
+            for (int step = 0; step < STEPS; ++step) {
+                const u32 left[4] = { rows[0][2 * step], 0, rows[0][2 * step + 1], 0 };
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                u32 rows[SHORT_ROWS][4] = {};
-#pragma unroll
-                for (int eight = 0; eight < SHORT_ROWS; ++eight) {
-                    if (eight * 8 + lane / 4 >= M) continue;
-                    take_16(rows[eight], source[half] + slot + eight * 1024);
-                }
-                u32 columns[FRAGMENTS][4];
-#pragma unroll
-                for (int j = 0; j < FRAGMENTS; ++j)
-                    take_16(columns[j], source[half] + slot + (SHORT_ROWS + j) * 1024);
-#pragma unroll
-                for (int step = 0; step < 2; ++step) {
-                    const u32 left[4] = { rows[0][2 * step], 0, rows[0][2 * step + 1], 0 };
-#pragma unroll
-                    for (int j = 0; j < FRAGMENTS; ++j) {
-                        const u32 right[2] = { columns[j][2 * step], columns[j][2 * step + 1] };
-                        mma_m16n8k16(acc[j], left, right);
-                    }
+                for (int j = 0; j < FRAGMENTS; ++j) {
+                    const u32 right[2] = { columns[j][2 * step], columns[j][2 * step + 1] };
+                    mma_m16n8k16(acc[j], left, right);
                 }
             }
         };
 
-        // -- main loop: slice s is multiplied while those up to s + STAGES - 1 are on their way --
-        u32 write = 0;
+        // -- main loop: all slots are multiplied, then all asked for again: ptxas waits for loads
+        // of a former turn all at once, so that a slot refilled between would be waited for. --
 #pragma unroll
-        for (int slice = 0; slice < STAGES - 1; ++slice) {
-            if (slice < SLICES)
-                start(write, slice);
-            cp_async_commit();
-            write += SLOT_BYTES;
-        }
-        u32 read = 0;
+        for (int slot = 0; slot < STAGES; ++slot)
+            if (slot < SLICES)
+                load(slot, slot);
 #pragma unroll 1
-        for (int slice = 0; slice < SLICES; ++slice) {
-            cp_async_wait<STAGES - 2>();  // this lane's part of the slice has landed
-            __syncwarp();  // the slice is complete, and nobody still reads the slot to fill
-            const int next = slice + STAGES - 1;
-            if (next < SLICES)
-                start(write, next);
-            cp_async_commit();  // also when empty, so that the wait can count
-            multiply(read);
-            read = read + SLOT_BYTES == RING_BYTES ? 0 : read + SLOT_BYTES;
-            write = write + SLOT_BYTES == RING_BYTES ? 0 : write + SLOT_BYTES;
+        for (int first = 0; first < SLICES; first += STAGES) {
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot < SLICES)
+                    multiply(slot);
+#pragma unroll
+            for (int slot = 0; slot < STAGES; ++slot)
+                if (first + slot + STAGES < SLICES)
+                    load(slot, first + slot + STAGES);
         }
-        __syncthreads();  // the slabs reuse the ring
     }
 
     // -- every warp's sums to the slab of its part of k --

@@ -39,9 +39,9 @@ SHARED_FRAGMENTS, SHARED_STAGES = (1, 2, 3, 4, 6, 7, 8, 14, 16), (2, 3, 4, 5, 6,
 SHARED_WARPS_K = (2, 4, 8, 16)
 """The same of warps along k: one alone took 8 % longer at 128256 columns."""
 
-MEASURED_ON, MEASURED_FROM = 90, 32_000_000
-"""The architecture whose GPU told where a ring in shared memory pays, and bytes of the long operand
-from which on it was asked (`benchmarks/results/bandwidth_sweep_rings_h200.json`)."""
+MEASURED_ON, MEASURED_FROM, MEASURED_K = 90, 32_000_000, 4096
+"""The architecture whose GPU told where a ring in shared memory pays; bytes of the long operand,
+and k, from which on it was asked (`benchmarks/results/bandwidth_sweep_rings_h200.json`)."""
 
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_LONG, MAX_TILE + 1, FRAGMENT_LONG),
@@ -77,11 +77,13 @@ def rings_for(task: Task, overrides: Overrides, arch: Arch) -> tuple[Ring, ...]:
     """The rings that a problem may have, the user's alone where it is given.
 
     By itself the tree takes a ring in shared memory where it was measured: single products on
-    Hopper whose long operand is large.
+    Hopper whose long operand is large and whose k is long.
     """
     if overrides.ring == "registers" or task.own_slots or (overrides.abreast or 1) > 1:
         return ("registers",) if overrides.ring in (None, "registers") else ()
-    large = task.problem.batch == 1 and task.long_bytes(task.long) >= MEASURED_FROM
+    problem = task.problem
+    large = task.long_bytes(task.long) >= MEASURED_FROM and problem.k >= MEASURED_K
+    large = large and problem.batch == 1
     if overrides.ring is None and not (large and arch.number == MEASURED_ON):
         return ("registers",)
     return ("shared",) if overrides.ring == "shared" else ("registers", "shared")
