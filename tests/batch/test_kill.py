@@ -30,7 +30,7 @@ def test_kills_at_random_moments_leave_whole_files(rounds: int, tmp_path: Path) 
         cwd=ROOT,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout) > rounds // 2, "the kills came too late to show anything"
+    assert int(done.stdout) > rounds // 4, "the kills came too late to show anything"
 
 
 def _children(of: int) -> list[int]:

@@ -419,7 +419,7 @@ gemm_e4m3_e5m2_nt_4096x4096x4096_sm_90a_e5466cc5(
         for (int slice = 0; slice < count; ++slice) {
             mbarrier_wait(full + slot * 8, parity);
             const u32 ahead = slot * (STAGE_BYTES / 16);
-            float part[FRAGMENTS_M][TILE_N / 8][4];
+            float fresh[FRAGMENTS_M][TILE_N / 8][4];
             auto start = [&](int i) {
                 wgmma_fence();
 #pragma unroll
@@ -428,9 +428,9 @@ gemm_e4m3_e5m2_nt_4096x4096x4096_sm_90a_e5466cc5(
                     const u64 left = descriptor(a_half, ahead + down / 16);
                     const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
-                        wgmma_first(part[i], left, right);
+                        wgmma_first(fresh[i], left, right);
                     else
-                        wgmma(part[i], left, right);
+                        wgmma(fresh[i], left, right);
                 }
                 wgmma_commit();
             };
@@ -440,13 +440,13 @@ gemm_e4m3_e5m2_nt_4096x4096x4096_sm_90a_e5466cc5(
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
-            pin(part[0]);
+            pin(fresh[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    acc[0][j][e] = __fadd_rn(acc[0][j][e], part[0][j][e]);
+                    acc[0][j][e] = __fadd_rn(acc[0][j][e], fresh[0][j][e]);
                 }
         }
 

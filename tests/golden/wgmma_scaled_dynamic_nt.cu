@@ -386,7 +386,7 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
             take(0);
             mbarrier_wait(full + slot * 8, parity);
             const u32 ahead = slot * (STAGE_BYTES / 16);
-            float part[FRAGMENTS_M][TILE_N / 8][4];
+            float fresh[FRAGMENTS_M][TILE_N / 8][4];
             auto start = [&](int i) {
                 wgmma_fence();
 #pragma unroll
@@ -395,9 +395,9 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
                     const u64 left = descriptor(a_half, ahead + down / 16);
                     const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
-                        wgmma_first(part[i], left, right);
+                        wgmma_first(fresh[i], left, right);
                     else
-                        wgmma(part[i], left, right);
+                        wgmma(fresh[i], left, right);
                 }
                 wgmma_commit();
             };
@@ -407,7 +407,7 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<1>();  // the second fragment is multiplied on
-            pin(part[0]);
+            pin(fresh[0]);
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -423,10 +423,10 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
                 for (int e = 0; e < 4; ++e) {
                     const float(&of_row)[SCALES_N] = factor[0][e / 2];
                     const float scale = of_row[0];
-                    acc[0][j][e] = __fmaf_rn(part[0][j][e], scale, acc[0][j][e]);
+                    acc[0][j][e] = __fmaf_rn(fresh[0][j][e], scale, acc[0][j][e]);
                 }
             wgmma_wait<0>();
-            pin(part[1]);
+            pin(fresh[1]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
@@ -434,7 +434,7 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
                 for (int e = 0; e < 4; ++e) {
                     const float(&of_row)[SCALES_N] = factor[1][e / 2];
                     const float scale = of_row[0];
-                    acc[1][j][e] = __fmaf_rn(part[1][j][e], scale, acc[1][j][e]);
+                    acc[1][j][e] = __fmaf_rn(fresh[1][j][e], scale, acc[1][j][e]);
                 }
         }
 

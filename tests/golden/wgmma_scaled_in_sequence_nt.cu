@@ -431,7 +431,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
         int count = slices_to_sum;
         hide(count);  // or the compiler unrolls all slices, for which there are no registers
         if (count > 0) ask(0);
-        float part[1][TILE_N / 8][4] = {};  // there is no room for two
+        float fresh[1][TILE_N / 8][4] = {};  // there is no room for two
         for (int slice = 0; slice < count; ++slice) {
             take(0);
             mbarrier_wait(full + slot * 8, parity);
@@ -444,9 +444,9 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                     const u64 left = descriptor(a_half, ahead + down / 16);
                     const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
-                        wgmma_first(part[0], left, right);
+                        wgmma_first(fresh[0], left, right);
                     else
-                        wgmma(part[0], left, right);
+                        wgmma(fresh[0], left, right);
                 }
                 wgmma_commit();
             };
@@ -455,7 +455,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
             parity ^= slot == 0;  // the next round
             start(0);
             wgmma_wait<0>();
-            pin(part[0]);
+            pin(fresh[0]);
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -471,11 +471,11 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                 for (int e = 0; e < 4; ++e) {
                     const float(&of_row)[SCALES_N] = factor[0][e / 2];
                     const float scale = of_row[0];
-                    acc[0][j][e] = __fmaf_rn(part[0][j][e], scale, acc[0][j][e]);
+                    acc[0][j][e] = __fmaf_rn(fresh[0][j][e], scale, acc[0][j][e]);
                 }
             start(1);
             wgmma_wait<0>();
-            pin(part[0]);
+            pin(fresh[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
@@ -483,7 +483,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                 for (int e = 0; e < 4; ++e) {
                     const float(&of_row)[SCALES_N] = factor[1][e / 2];
                     const float scale = of_row[0];
-                    acc[1][j][e] = __fmaf_rn(part[0][j][e], scale, acc[1][j][e]);
+                    acc[1][j][e] = __fmaf_rn(fresh[0][j][e], scale, acc[1][j][e]);
                 }
         }
 

@@ -458,7 +458,7 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
             take(0);
             mbarrier_wait(full + slot * 8, parity);
             const u32 ahead = slot * (STAGE_BYTES / 16);
-            float part[FRAGMENTS_M][TILE_N / 8][4];
+            float fresh[FRAGMENTS_M][TILE_N / 8][4];
             auto start = [&](int i) {
                 wgmma_fence();
 #pragma unroll
@@ -467,9 +467,9 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
                     const u64 left = descriptor(a_half, ahead + down / 16);
                     const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
-                        wgmma_first(part[i], left, right);
+                        wgmma_first(fresh[i], left, right);
                     else
-                        wgmma(part[i], left, right);
+                        wgmma(fresh[i], left, right);
                 }
                 wgmma_commit();
             };
@@ -479,7 +479,7 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
-            pin(part[0]);
+            pin(fresh[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
@@ -498,7 +498,7 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
                     const u32 column = j * 8 / SCALE_N * SCALE_N;
                     const float later = column < in_first + 128 ? of_row[1] : of_row[2];
                     const float scale = column < in_first ? of_row[0] : later;
-                    acc[0][j][e] = __fmaf_rn(part[0][j][e], scale, acc[0][j][e]);
+                    acc[0][j][e] = __fmaf_rn(fresh[0][j][e], scale, acc[0][j][e]);
                 }
         }
 

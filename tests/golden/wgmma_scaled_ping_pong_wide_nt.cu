@@ -482,7 +482,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
             take(0);
             mbarrier_wait(full + slot * 8, parity);
             const u32 ahead = slot * (STAGE_BYTES / 16);
-            float part[FRAGMENTS_M][TILE_N / 8][4];
+            float fresh[FRAGMENTS_M][TILE_N / 8][4];
             auto start = [&](int i) {
                 wgmma_fence();
 #pragma unroll
@@ -491,9 +491,9 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
                     const u64 left = descriptor(a_half, ahead + down / 16);
                     const u64 right = descriptor(b_half, ahead + step * B_STEP / 16);
                     if (step == 0)
-                        wgmma_first(part[i], left, right);
+                        wgmma_first(fresh[i], left, right);
                     else
-                        wgmma(part[i], left, right);
+                        wgmma(fresh[i], left, right);
                 }
                 wgmma_commit();
             };
@@ -503,7 +503,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
             wgmma_wait<0>();
-            pin(part[0]);
+            pin(fresh[0]);
             if (thread == 0) mbarrier_arrive(empty + previous * 8);
             float factor[FRAGMENTS_M][2][SCALES_N];
 #pragma unroll
@@ -521,7 +521,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
                     const float(&of_row)[SCALES_N] = factor[0][e / 2];
                     const u32 column = j * 8 / SCALE_N * SCALE_N;
                     const float scale = column < in_first ? of_row[0] : of_row[1];
-                    acc[0][j][e] = __fmaf_rn(part[0][j][e], scale, acc[0][j][e]);
+                    acc[0][j][e] = __fmaf_rn(fresh[0][j][e], scale, acc[0][j][e]);
                 }
         }
         if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);

@@ -58,6 +58,14 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         "m=250 n=304 k=272 dtype=e4m3",
         WgmmaChoice(256, 128, 2, 1, 3, 1, 1, 8, tile_k=128),
     ),
+    "two fragments in sequence, parts of k": (
+        "m=250 n=128 k=656 dtype=e4m3",
+        WgmmaChoice(256, 128, 2, 1, 3, 1, 1, 8, tile_k=128, split_k=2),
+    ),
+    "two fragments in sequence, parts of k in a cluster": (
+        "m=250 n=128 k=656 dtype=e4m3",
+        WgmmaChoice(256, 128, 2, 1, 3, 1, 1, 8, tile_k=128, split_k=2, cluster_k=2),
+    ),
     "in turn": (
         "m=120 n=104 k=400 dtype=e4m3 epilogue=residual",
         replace(TWO, consumers=2, tiles_at_once=2),
