@@ -37,7 +37,7 @@ FEW = 3
 """Cases at a time then."""
 
 
-def judged(job: tuple[int, int, str]) -> dict[str, Any]:
+def judged(job: tuple[int, int, str, frozenset[str]]) -> dict[str, Any]:
     """One case's verdict, or what went wrong."""
     from verify_kernels import judge
 
@@ -45,14 +45,14 @@ def judged(job: tuple[int, int, str]) -> dict[str, Any]:
     from deepgemm_codegen.spec import GemmSpec
     from tests.drawing import draw, facts_of
 
-    seed, number, on = job
+    seed, number, on, leave = job
     text = draw(seed, number, ARCHS)
     facts = facts_of(GemmSpec.from_text(text))
     record = {"number": number, "spec": text, "large": facts.large, "narrow": facts.narrow}
     record |= {"odd": facts.odd}
     begun = time.monotonic()
     try:
-        verdict = judge((text, "drawn", on, seed), EFFORT)
+        verdict = judge((text, "drawn", on, seed), EFFORT, leave)
     except Exception as error:  # noqa: BLE001  a crash is a failure of its case, not of the run
         what = "" if isinstance(error, CodegenError) else f"{type(error).__name__}: "
         verdict = {"passed": False, "line": f"{what}{error}"}
@@ -70,8 +70,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument(
+        "--values",
+        action="store_true",
+        help="on a GPU: every element of D, but no tile beside the emulator's, which takes longest",
+    )
     options = parser.parse_args()
-    jobs = [(options.seed, case, options.on) for case in range(options.first, options.count)]
+    leave = frozenset({"emulator"} if options.values else ())
+    cases = range(options.first, options.count)
+    jobs = [(options.seed, case, options.on, leave) for case in cases]
     begun = time.monotonic()
     done, killed = in_time(judged, jobs, options.jobs, options.seconds)
     crowded = [index for index, record in done.items() if CROWDED in record["line"]]

@@ -22,9 +22,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 
-def judge(job: tuple[str, str, str, int], effort: float = 1.0) -> dict[str, Any]:
-    """The verdict on one spec, as a JSON object; ``effort`` is the emulator's."""
+def judge(
+    job: tuple[str, str, str, int], effort: float = 1.0, leave: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The verdict on one spec, as a JSON object.
+
+    Args:
+        job: the spec, where it is from, where it is judged, the seed.
+        effort: the emulator's.
+        leave: checks that are left out.
+    """
     from deepgemm_codegen.arch import load_arch
+    from deepgemm_codegen.checks import DEFAULT_CHECKS
     from deepgemm_codegen.decide import decide
     from deepgemm_codegen.harness import as_json, format_verdict
     from deepgemm_codegen.harness.trials import Settings
@@ -41,8 +50,9 @@ def judge(job: tuple[str, str, str, int], effort: float = 1.0) -> dict[str, Any]
     def build(target: str) -> Any:
         return build_cubin(code, name=program.name, arch=target)
 
+    settings = Settings(seed, effort, DEFAULT_CHECKS - leave)
     begun = time.process_time()
-    verdict = verdict_of(program, build, on=on, settings=Settings(seed, effort))  # type: ignore[arg-type]
+    verdict = verdict_of(program, build, on=on, settings=settings)  # type: ignore[arg-type]
     return {
         "source": source,
         "spec": text,
