@@ -161,10 +161,10 @@ FAULTS: dict[str, Fault] = {
         "a panel overwritten while TMA reads it",
     ),
     "panel_barrier": Fault(
-        "tma", r"named_barrier\(1 \+ consumer\);", "", -1, "a panel stored before it is written"
+        "tma", r"__syncwarp\(\);", "", -1, "a panel stored before it is written"
     ),
     "exit_early": Fault(
-        "tma", r"if \(thread == 0\) tma_store_wait\(\);", "", None,
+        "tma", r"if \((?:thread|lane) == 0\) tma_store_wait\(\);", "", None,
         "the block ends while TMA reads its memory",
     ),
     "init_fence": Fault(

@@ -29,7 +29,7 @@ def product(m: int, n: int, k: int, high: int = 9) -> Any:
 DIGITS: dict[str, Any] = {"a": Integers(1, 0, 9), "b": Integers(2, 0, 9)}
 
 
-@planted(faults.NO_ZERO_FILL)
+@planted(faults.ROWS_BEYOND_K)
 def test_t21_a_slice_longer_than_k() -> None:
     """Fault seen: the slice's rest multiplied by what lies behind the rows."""
     for layout in ("nn", "tt"):
