@@ -20,9 +20,17 @@ from deepgemm_codegen.tiles import WARP, MatrixOperand
 if TYPE_CHECKING:
     from deepgemm_codegen.tiles import Extent
 
-__all__ = ["FRAGMENT_LONG", "MN_RUN", "WARP_K", "Bandwidth", "LaneOperand", "Ring", "slot_bytes"]
+__all__ = [
+    "FRAGMENT_LONG",
+    "MN_RUN",
+    "WARP_K",
+    "Bandwidth",
+    "LaneOperand",
+    "RingPlace",
+    "shared_bytes",
+]
 
-Ring = Literal["registers", "shared"]
+RingPlace = Literal["registers", "shared"]
 """What holds the slices that a warp has on their way or in use."""
 
 SECTOR = 32
@@ -42,6 +50,19 @@ MN_RUN = 8
 def slot_bytes(short_tile: int, fragments: int) -> int:
     """Bytes that a warp's part of a slice takes in a ring in shared memory, rows along k."""
     return (short_tile // 8 + fragments) * FRAGMENT_LONG * WARP_K["k"] * 2
+
+
+def shared_bytes(
+    short_tile: int, fragments: int, warps_long: int, warps_k: int, stages: int, ring: RingPlace
+) -> int:
+    """Dynamic shared memory of a block: a slab of fp32 sums for each of the warps along k.
+
+    A ring that lies there has gone when the sums meet. The arguments are as in `Bandwidth`.
+    """
+    slabs = warps_k * short_tile * fragments * warps_long * FRAGMENT_LONG * 4
+    if ring == "registers":
+        return slabs
+    return max(slabs, warps_long * warps_k * stages * slot_bytes(short_tile, fragments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +161,7 @@ class Bandwidth:
     warps_long: int
     warps_k: int
     stages: int
-    ring: Ring
+    ring: RingPlace
     min_blocks: int
     mma_k: int
     a: LaneOperand
@@ -236,12 +257,6 @@ class Bandwidth:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: a slab of fp32 sums for each of the warps along k.
-
-        A ring that lies there has gone when the sums meet.
-        """
-        slabs = self.warps_k * self.short_tile * self.long_tile * 4
-        if self.ring == "registers":
-            return slabs
-        slot = slot_bytes(self.short_tile, self.fragments)
-        return max(slabs, self.warps_long * self.warps_k * self.stages * slot)
+        """See `shared_bytes`."""
+        shape = self.short_tile, self.fragments, self.warps_long, self.warps_k
+        return shared_bytes(*shape, self.stages, self.ring)

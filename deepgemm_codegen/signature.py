@@ -207,7 +207,7 @@ def repack_parameters(spec: GemmSpec, matrices: Sequence[Packed]) -> tuple[Param
         found.append(Parameter(matrix.name, "region", matrix.dtype, written=True))
         found.append(Parameter(matrix.source, matrix.source, matrix.dtype, array=matrix.scattered))
     extents = [extent for matrix in matrices for extent in (matrix.rows, matrix.columns)]
-    needed = {"alpha", *(extent.name.lower() for extent in extents if extent.dynamic)}
+    needed = {"alpha", *(extent.argument for extent in extents if extent.dynamic)}
     needed |= {f"ld{matrix.source}" for matrix in matrices if matrix.leading is None}
     return (*found, *(p for p in parameters(spec) if p.name in needed))
 
@@ -230,5 +230,5 @@ def zero_points_parameters(
         if operand.summed:
             needed |= {operand.source, f"ld{operand.source}"}
             extents.append(operand.k)
-        needed |= {extent.name.lower() for extent in extents if extent.dynamic}
+        needed |= {extent.argument for extent in extents if extent.dynamic}
     return (*found, *(p for p in parameters(spec) if p.name in needed))

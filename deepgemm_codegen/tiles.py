@@ -54,9 +54,14 @@ class Extent:
     both: bool = False
 
     @property
+    def argument(self) -> str:
+        """The argument that holds a dynamic one: ``m``, ``n`` or ``k`` of the caller."""
+        return self.name.lower()
+
+    @property
     def symbol(self) -> str:
         """How the kernel's code names it: ``M`` or ``m``; ``2 * N`` for columns of both halves."""
-        name = self.name.lower() if self.dynamic else self.name
+        name = self.argument if self.dynamic else self.name
         return f"{self.halves} * {name}" if self.both else name
 
     @property
@@ -64,7 +69,7 @@ class Extent:
         """The size over the dynamic dimensions' names."""
         if not self.dynamic:
             return Number(self.size)
-        argument = Variable(self.name.lower())
+        argument = Variable(self.argument)
         return times(Number(self.halves), argument) if self.both else argument
 
     @property

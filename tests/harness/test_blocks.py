@@ -238,10 +238,3 @@ def test_one_tile_is_one_block_and_none_is_no_block() -> None:
     plan = plan_of("m=dynamic:64 n=64 k=64 layout=nt arch=sm_90a", choice)
     assert emulated_grid(bind(plan), plan) == 1
     assert emulated_grid(bind(plan, m=0), plan) == 0
-
-
-def test_a_grid_that_reaches_past_the_edges_is_drawn_from_inside() -> None:
-    choice = WgmmaChoice(64, 8, 1, 1, 2, 1, 2, 1)  # a second column of tiles past n's five
-    problem = bind(program_of("m=128 n=5 k=128 layout=nt arch=sm_90a", choice))
-    assert problem.grid == 4
-    assert set(choose_blocks(problem, 3, 0)) <= {0, 1, 2, 3}  # did not come back

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, Bandwidth, Ring
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, Bandwidth, RingPlace
 from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
 from deepgemm_codegen.decide.bandwidth.sides import place_lanes, sides_of
 from deepgemm_codegen.errors import InternalError
@@ -40,7 +40,7 @@ class BandwidthChoice:
     stages: int
     min_blocks: int
     abreast: int = 1
-    ring: Ring = "registers"
+    ring: RingPlace = "registers"
 
     @property
     def words(self) -> str:

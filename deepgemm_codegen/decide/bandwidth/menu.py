@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, Ring
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG, RingPlace
 from deepgemm_codegen.decide.abreast import ABREAST
 from deepgemm_codegen.decide.bandwidth.constraints import MAX_WARPS
 from deepgemm_codegen.decide.menus import MAX_TILE
@@ -70,26 +70,26 @@ class BandwidthMenu(NamedTuple):
     warps_k: tuple[int, ...] = WARPS_K
     stages: tuple[int, ...] = STAGES
     min_blocks: tuple[int, ...] = ()
-    ring: Ring = "registers"
+    ring: RingPlace = "registers"
 
 
-def rings_for(task: Task, overrides: Overrides, arch: Arch) -> tuple[Ring, ...]:
+def rings_for(task: Task, overrides: Overrides, arch: Arch) -> tuple[RingPlace, ...]:
     """The rings that a problem may have, the user's alone where it is given.
 
     By itself the tree takes a ring in shared memory where it was measured: single products on
     Hopper whose long operand is large and whose k is long.
     """
-    if overrides.ring == "registers" or task.own_slots or (overrides.abreast or 1) > 1:
-        return ("registers",) if overrides.ring in (None, "registers") else ()
-    problem = task.problem
-    large = task.long_bytes(task.long) >= MEASURED_FROM and problem.k >= MEASURED_K
-    large = large and problem.batch == 1
-    if overrides.ring is None and not (large and arch.number == MEASURED_ON):
+    barred = task.own_slots or (overrides.abreast or 1) > 1
+    if overrides.ring == "shared":
+        return () if barred else ("shared",)
+    if overrides.ring == "registers" or barred or arch.number != MEASURED_ON:
         return ("registers",)
-    return ("shared",) if overrides.ring == "shared" else ("registers", "shared")
+    problem = task.problem
+    long = task.long_bytes(task.long) >= MEASURED_FROM and problem.k >= MEASURED_K
+    return ("registers", "shared") if long and problem.batch == 1 else ("registers",)
 
 
-def menu_for(task: Task, given: dict[str, int], ring: Ring = "registers") -> BandwidthMenu:
+def menu_for(task: Task, given: dict[str, int], ring: RingPlace = "registers") -> BandwidthMenu:
     """The tree's menu for a problem and a ring, filtered by overrides with legal values."""
     sides = task.sides
     fragments: tuple[int, ...] = FRAGMENTS[sides.long_lanes.k_major]

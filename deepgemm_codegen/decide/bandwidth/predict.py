@@ -27,7 +27,7 @@ from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.bandwidth import Ring
+    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
 
@@ -142,7 +142,7 @@ def kernel_clocks(
     stages: int,
     slices: int,
     blocks: int,
-    ring: Ring = "registers",
+    ring: RingPlace = "registers",
 ) -> float:
     """Clocks of the whole kernel.
 
@@ -170,7 +170,7 @@ def _turns(tile: TileCost, blocks: int) -> int:
     return -(-tile.rounds // blocks)
 
 
-def _memory(task: Task, tile: TileCost, slices: int, blocks: int, ring: Ring) -> float:
+def _memory(task: Task, tile: TileCost, slices: int, blocks: int, ring: RingPlace) -> float:
     """Clocks of memory, longer with more on its way than it needs."""
     if ring == "shared":
         return RING_MEMORY * tile.memory + SHORT_AGAIN * tile.again
@@ -181,7 +181,7 @@ def _memory(task: Task, tile: TileCost, slices: int, blocks: int, ring: Ring) ->
 
 
 def _latency(
-    task: Task, tile: TileCost, stages: int, slices: int, turns: int, ring_in: Ring
+    task: Task, tile: TileCost, stages: int, slices: int, turns: int, ring_in: RingPlace
 ) -> float:
     """Clocks in which a warp comes round its ring as often as its slices ask for, all turns."""
     latency = task.machine.loaded_latency

@@ -14,7 +14,7 @@ from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.bandwidth import Ring
+    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.menu import BandwidthMenu
     from deepgemm_codegen.decide.bandwidth.task import Task
     from deepgemm_codegen.spec import GemmSpec
@@ -25,7 +25,7 @@ __all__ = ["refuse"]
 def refuse(spec: GemmSpec, task: Task) -> InputError:
     """The error for overrides that leave only this family, of which nothing serves the spec."""
     given = spec.overrides.numbers()
-    ring: Ring = "shared" if spec.overrides.ring == "shared" else "registers"
+    ring: RingPlace = "shared" if spec.overrides.ring == "shared" else "registers"
     if ring == "shared" and task.own_slots:
         return InputError(f"ring = shared: {task.own_slots}; leave out the override")
     if ring == "shared" and (spec.overrides.abreast or 1) > 1:
@@ -73,7 +73,7 @@ def _why(task: Task, menu: BandwidthMenu) -> str:
     return PHRASES[name].format(got=got, limit=limit, machine=task.machine.name)
 
 
-def _nearest_legal(task: Task, given: dict[str, int], name: str, ring: Ring) -> int | None:
+def _nearest_legal(task: Task, given: dict[str, int], name: str, ring: RingPlace) -> int | None:
     """The legal value of one override that is nearest to the given one, the others kept."""
     values = sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value))
     for value in values:

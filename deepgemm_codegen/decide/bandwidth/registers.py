@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.bandwidth import Ring
+    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.task import Task
 
 __all__ = ["register_estimate"]
@@ -27,7 +27,9 @@ SLOTS = 36
 """Registers beside sums, operands and a pointer a fragment where a ring lies in shared memory."""
 
 
-def register_estimate(task: Task, fragments: int, stages: int, ring: Ring = "registers") -> int:
+def register_estimate(
+    task: Task, fragments: int, stages: int, ring: RingPlace = "registers"
+) -> int:
     """Registers a thread needs.
 
     What lies in shared memory comes to registers half a slice at a time.

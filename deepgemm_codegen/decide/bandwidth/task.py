@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, slot_bytes
+from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, shared_bytes
 from deepgemm_codegen.decide.bandwidth.sides import sides_of
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.bandwidth import Ring
+    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.sides import Sides
     from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.machine import Machine
@@ -75,13 +75,10 @@ class Task(NamedTuple):
         return fragments * FRAGMENT_LONG * self.warp_k // 64, self.short_rows * words
 
     def shared_bytes(
-        self, fragments: int, warps_long: int, warps_k: int, stages: int, ring: Ring
+        self, fragments: int, warps_long: int, warps_k: int, stages: int, ring: RingPlace
     ) -> int:
-        """Dynamic shared memory of a block: its slabs, or a ring that lies there before them."""
-        slabs = warps_k * self.sides.tile * fragments * warps_long * FRAGMENT_LONG * 4
-        if ring == "registers":
-            return slabs
-        return max(slabs, warps_long * warps_k * stages * slot_bytes(self.sides.tile, fragments))
+        """Dynamic shared memory of a block; see `bandwidth.shared_bytes`."""
+        return shared_bytes(self.sides.tile, fragments, warps_long, warps_k, stages, ring)
 
     def long_bytes(self, long_tile: int) -> int:
         """Bytes of the long operand that a block reads."""

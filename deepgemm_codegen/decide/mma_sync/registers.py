@@ -12,6 +12,7 @@ from deepgemm_codegen.layout import CHUNK_BYTES
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.decide.operands import Travel
     from deepgemm_codegen.decide.problem import Problem
 
 __all__ = [
@@ -101,7 +102,6 @@ def operand_registers(
     its own, and each vector's test half of another. Asynchronous vectors beyond a few that are
     tested against the matrix's edge have addresses that ptxas keeps.
     """
-    a, b = problem.a, problem.b
     of_a, of_b = vectors_of(problem, tile_m, tile_n, tile_k, WARP * warps_m * warps_n)
     columns = tile_n // warps_n // 8
     steps = tile_k // problem.fragment_k
@@ -114,23 +114,20 @@ def operand_registers(
         total += BYTEWISE
     if steps % 2 == 0:
         total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
-    asynchronous = 0  # and tested
-    k_tail = problem.dynamic_k or problem.k % tile_k
-    if a.mechanism == "registers":
-        total += _held(a.vector_bytes, of_a)
-    else:
-        total += 0 if a.vector_bytes == CHUNK_BYTES else UNEVEN + of_a
-        asynchronous += of_a if k_tail or problem.dynamic_m or problem.m % tile_m else 0
-    if b.mechanism == "registers":
-        total += _held(b.vector_bytes, of_b)
-    else:
-        total += 0 if b.vector_bytes == CHUNK_BYTES else UNEVEN + of_b
-        asynchronous += of_b if k_tail or problem.dynamic_n or problem.n % tile_n else 0
-    if asynchronous > FEW_TESTED:
-        total += 3 * (asynchronous - FEW_TESTED)
-    return total
+    k_tail = problem.dynamic_k or problem.k % tile_k > 0
+    m_tail = problem.dynamic_m or problem.m % tile_m > 0
+    n_tail = problem.dynamic_n or problem.n % tile_n > 0
+    held_a, tested_a = _copy_registers(problem.a, of_a, tail=k_tail or m_tail)
+    held_b, tested_b = _copy_registers(problem.b, of_b, tail=k_tail or n_tail)
+    return total + held_a + held_b + 3 * max(tested_a + tested_b - FEW_TESTED, 0)
 
 
-def _held(width: int, vectors: int) -> int:
-    """Registers of so many vectors of so many bytes on their way through them."""
-    return UNEVEN + vectors * max(width // 4, 1) + vectors // 2
+def _copy_registers(travel: Travel, vectors: int, *, tail: bool) -> tuple[int, int]:
+    """(registers of an operand's vectors on their way, those of them that a test may leave out).
+
+    Only asynchronous ones count as tested: what passes through registers has its test with it.
+    """
+    width = travel.vector_bytes
+    if travel.mechanism == "registers":
+        return UNEVEN + vectors * max(width // 4, 1) + vectors // 2, 0
+    return 0 if width == CHUNK_BYTES else UNEVEN + vectors, vectors if tail else 0
