@@ -1,6 +1,6 @@
 """Thousands of problems drawn at random, judged where this machine can.
 
-    python benchmarks/drawn_problems.py --on gpu --out benchmarks/results [--count 2000] [--jobs 16]
+    python benchmarks/drawn_problems.py --on gpu --out benchmarks/results [--count 2000] [--jobs 6]
 
 The problems are those of ``tests/drawing.py``: a case is its seed and its number. Writes
 ``drawn_gpu.json`` and ``drawn_gpu.md`` (or ``..._emulator``): how many passed, of which kinds they
@@ -38,19 +38,33 @@ FEW = 3
 """Cases at a time then."""
 
 
+def about(job: tuple[int, int, str, frozenset[str]]) -> dict[str, Any]:
+    """A case's number, spec and facts."""
+    from deepgemm_codegen.spec import GemmSpec
+    from tests.drawing import draw, facts_of
+
+    seed, number, *_ = job
+    text = draw(seed, number, ARCHS)
+    facts = facts_of(GemmSpec.from_text(text))
+    shares = {"large": facts.large, "narrow": facts.narrow, "odd": facts.odd}
+    return {"number": number, "spec": text, **shares}
+
+
+def never_ended(job: tuple[int, int, str, frozenset[str]], limit: float) -> dict[str, Any]:
+    """The record of a case whose process had to be killed, or died: it failed."""
+    line = f"did not end in {limit:g} s, or took its process along"
+    return {**about(job), "passed": False, "line": line, "seconds": limit}
+
+
 def judged(job: tuple[int, int, str, frozenset[str]]) -> dict[str, Any]:
     """One case's verdict, or what went wrong."""
     from verify_kernels import judge
 
     from deepgemm_codegen.errors import CodegenError
-    from deepgemm_codegen.spec import GemmSpec
-    from tests.drawing import draw, facts_of
 
-    seed, number, on, leave = job
-    text = draw(seed, number, ARCHS)
-    facts = facts_of(GemmSpec.from_text(text))
-    record = {"number": number, "spec": text, "large": facts.large, "narrow": facts.narrow}
-    record |= {"odd": facts.odd}
+    seed, _, on, leave = job
+    record = about(job)
+    text = record["spec"]
     begun = time.monotonic()
     try:
         verdict = judge((text, "drawn", on, seed), EFFORT, leave)
@@ -70,7 +84,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--gpus", type=int, default=1, help="the processes share these")
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one case")
     parser.add_argument(
         "--values",
         action="store_true",
@@ -81,12 +97,17 @@ def main() -> int:
     cases = range(options.first, options.count)
     jobs = [(options.seed, case, options.on, leave) for case in cases]
     begun = time.monotonic()
-    done, killed = in_time(judged, jobs, options.jobs, options.seconds)
+    ended = in_time(
+        judged, jobs, options.jobs, options.seconds, gpus=options.gpus, limit=options.limit
+    )
+    done, stuck = ended.results, ended.stuck
     crowded = [index for index, record in done.items() if CROWDED in record["line"]]
     left = options.seconds - (time.monotonic() - begun)
-    again, late = in_time(judged, [jobs[index] for index in crowded], FEW, left)
-    done |= {crowded[index]: record for index, record in again.items()}
-    killed += [crowded[index] for index in late]
+    again = in_time(judged, [jobs[index] for index in crowded], FEW, left, limit=options.limit)
+    done |= {crowded[index]: record for index, record in again.results.items()}
+    stuck += [crowded[index] for index in again.stuck]
+    running = ended.running + [crowded[index] for index in again.running]
+    done |= {index: never_ended(jobs[index], options.limit) for index in stuck}
     records = [done[index] for index in sorted(done)]
     failed = [record for record in records if not record["passed"]]
     types = Counter(record["spec"].partition("dtype=")[2].split()[0] for record in records)
@@ -99,7 +120,7 @@ def main() -> int:
         "asked": options.count,
         "judged": len(records),
         "passed": len(records) - len(failed),
-        "running when the time was over": [options.first + index for index in killed],
+        "running when the time was over": [options.first + index for index in running],
         "of a GFLOP or more": shares["large"],
         "with a dimension under 32": shares["narrow"],
         "with an odd leading dimension": shares["odd"],
@@ -127,7 +148,9 @@ def main() -> int:
 def _gpu() -> str:
     import cupy
 
-    return str(cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
+    runtime = cupy.cuda.runtime
+    name = runtime.getDeviceProperties(0)["name"].decode()
+    return f"{runtime.getDeviceCount()} {name}, driver {runtime.driverGetVersion()}"
 
 
 if __name__ == "__main__":

@@ -68,8 +68,10 @@ def main() -> int:
     parser.add_argument("--on", choices=("gpu", "emulator"), required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--gpus", type=int, default=1, help="the processes share these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=3600.0, help="what runs then is killed")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one kernel")
     parser.add_argument("files", nargs="*", type=Path, help="kernel files; configs/kernels if none")
     options = parser.parse_args()
     from deepgemm_codegen.specfile import read_all
@@ -77,8 +79,10 @@ def main() -> int:
     files = options.files or sorted((ROOT / "configs" / "kernels").glob("*.yaml"))
     entries = read_all([str(path) for path in files])
     jobs = [(str(entry.spec), Path(entry.file).name, options.on, options.seed) for entry in entries]
-    done, killed = in_time(judge, jobs, options.jobs, options.seconds)
-    records = [done[index] for index in sorted(done)]
+    ended = in_time(
+        judge, jobs, options.jobs, options.seconds, gpus=options.gpus, limit=options.limit
+    )
+    records = [ended.results[index] for index in sorted(ended.results)]
     machine = {"command": " ".join(["python", *sys.argv]), "on": options.on}
     if options.on == "gpu":
         import cupy
@@ -87,8 +91,10 @@ def main() -> int:
         machine["gpu"] = properties["name"].decode()
         machine["driver"] = str(cupy.cuda.runtime.driverGetVersion())
     failed = [record for record in records if not record["passed"]]
-    for index in killed:
+    for index in ended.running:
         print(f"running when the time was over: {jobs[index][0]}")
+    for index in ended.stuck:
+        print(f"did not end in {options.limit:g} s, or took its process along: {jobs[index][0]}")
     options.out.mkdir(parents=True, exist_ok=True)
     stem = options.out / f"verify_{options.on}"
     document = {**machine, "seed": options.seed, "kernels": records}

@@ -55,7 +55,7 @@ class Finding:
             ``trap``; of asynchronous instructions: ``missing-fence``, ``accumulator-in-flight``,
             ``operand-in-flight``, ``exit-in-flight``, ``remote-after-exit``,
             ``remote-before-start``, ``over-arrival``, ``transaction-count``,
-            ``no-mbarrier``, ``barrier-access``, ``bad-descriptor``, ``bad-rank``,
+            ``no-mbarrier``, ``missed-phase``, ``barrier-access``, ``bad-descriptor``, ``bad-rank``,
             ``out-of-bounds-access``.
         message: one sentence.
         place, actor: the access that was caught; the actor is the first of ``count``.

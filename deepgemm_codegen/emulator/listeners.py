@@ -216,7 +216,9 @@ class Listener:
     def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
         """Which threads cannot know yet that the last phase is complete (bool); None for none."""
 
-    def observe(self, barrier: Mbarrier, lanes: Array, parity: int, phase: int | None) -> None:
+    def observe(
+        self, barrier: Mbarrier, lanes: Array, parity: int, phase: int | None, site: int
+    ) -> None:
         """Threads saw that a phase of that parity is complete; which, if a token named it."""
 
     def fence(self, lanes: Array) -> None:

@@ -41,6 +41,7 @@ from deepgemm_codegen.emulator.shadow import (
     Known,
     Shadow,
 )
+from deepgemm_codegen.emulator.waits import Waits
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
@@ -85,6 +86,8 @@ class OrderListener(Listener):
         self.meeting: dict[int, Snapshot] = {}
         self.met: dict[int, Snapshot] = {}
         self.names = NamedBarriers(self.clocks, collector)
+        self.waits = Waits(self.clocks, threads, collector)
+        self.arrived: dict[int, tuple[int, int]] = {}  # site and thread of the last arrival
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # (lane, block) to time, site
         self.landing: dict[int, tuple[Mbarrier, int, int, int]] = {}
 
@@ -219,6 +222,7 @@ class OrderListener(Listener):
             self.remote[lane, barrier.block] = (self.clocks.now, site)
         snapshot = self.clocks.release(lanes)
         self.pending[barrier.number] = merge(self.pending.get(barrier.number), snapshot)
+        self.arrived[barrier.number] = (site, int(lanes[0]))
 
     def phase(self, barrier: Mbarrier) -> None:
         """What was released is there to be acquired, and the phase's bytes have landed."""
@@ -230,6 +234,7 @@ class OrderListener(Listener):
         after = before if snapshot is None else merge(before, snapshot)
         if after is not None:
             snapshots[barrier.phase] = after
+        self.waits.end_phase(barrier, after, self.arrived.get(number))
         snapshots.pop(barrier.phase - KEPT_PHASES, None)
 
     def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
@@ -244,7 +249,9 @@ class OrderListener(Listener):
             unsure &= (self.clocks.known[lanes, :size] < snapshot.known).any(axis=1)
         return unsure
 
-    def observe(self, barrier: Mbarrier, lanes: Array, parity: int, phase: int | None) -> None:
+    def observe(
+        self, barrier: Mbarrier, lanes: Array, parity: int, phase: int | None, site: int
+    ) -> None:
         """The threads acquire the first phase that may have let them pass, and those before it.
 
         A parity names every other phase. Whoever knows of n complete phases and waits for the next
@@ -252,12 +259,13 @@ class OrderListener(Listener):
         a wait that is meant for a later one proves nothing of it.
         """
         column, _ = self.barriers[barrier.number]
-        if not barrier.phase:
-            return
         if phase is None:
             known = self.clocks.known[lanes, column]
             sure = known + ((known & 1) == parity)
-        else:
+            self.waits.pass_by(barrier, lanes, sure, site)
+        if not barrier.phase:
+            return
+        if phase is not None:
             sure = np.full(lanes.size, phase + 1)
         for count in np.unique(sure).tolist():
             some = lanes[sure == count]
@@ -301,6 +309,8 @@ class OrderListener(Listener):
     def fetch(self, region: Region, agent: Agent, time: int) -> Array | None:
         """Check against the last writer; remember the read as the agent's."""
         row, _ = self.shadow.agent(agent)
+        if agent.kind == "wgmma":
+            self.waits.issue(agent.number, time)
         return self._fetch(region, row, time)
 
     def fetch_until(self, region: Region, barrier: Mbarrier) -> Array | None:
@@ -323,6 +333,8 @@ class OrderListener(Listener):
 
     def settle(self, agent: Agent, lanes: Array, time: int) -> None:
         """The threads know the agent's reads."""
+        if agent.kind == "wgmma":
+            self.waits.settle(agent.number, time)
         self.clocks.learn(lanes, self.shadow.agent(agent)[1], time)
 
     # -- clusters --

@@ -14,7 +14,7 @@ import numpy as np
 from deepgemm_codegen.errors import EnvironmentLackError, KernelLackError
 from deepgemm_codegen.harness.device import LaunchFailedError, Outcome, Written
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
-from deepgemm_codegen.harness.launching import launch_kernel
+from deepgemm_codegen.harness.launching import launch_kernel, wait_for_kernel
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.problem import Matrix
@@ -226,7 +226,7 @@ class GpuDevice:
         grid = problem.blocks_of(kernel, self._sms)
         try:
             launch_kernel(self._cupy, self._functions[kernel.name], kernel, grid, arguments)
-            self._cupy.cuda.get_current_stream().synchronize()
+            wait_for_kernel(self._cupy)
         except RuntimeError as error:  # cupy's driver and runtime errors
             raise LaunchFailedError(f"the launch failed: {error}") from error
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
-from typing import TYPE_CHECKING, Any
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.device import LaunchFailedError
@@ -13,7 +17,14 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.plan import KernelPlan
 
-__all__ = ["launch_kernel"]
+__all__ = ["launch_kernel", "wait_for_kernel"]
+
+NOT_READY = 600
+"""cudaErrorNotReady: what a stream at work answers."""
+
+LONGEST = 120.0
+"""Seconds that a launch may take. The largest problem that fits a GPU's memory takes a few; what
+takes longer waits for something that never comes."""
 
 _MAP_ALIGNMENT = 64
 """Bytes that a tensor map is aligned to (CUDA driver API); it does for every other argument."""
@@ -77,3 +88,32 @@ def _packed(arguments: Sequence[Any]) -> tuple[list[Any], Any]:
         held.append(buffer)
         addresses.append(address)
     return held, (ctypes.c_void_p * len(addresses))(*addresses)
+
+
+def wait_for_kernel(cupy: Any) -> None:
+    """Waits until cupy's current stream is idle.
+
+    Raises:
+        LaunchFailedError: the kernel never ends. It keeps its GPU until this process ends, and the
+            process does without the driver's farewell, which would wait for the kernel.
+        RuntimeError: cupy's, where the kernel failed.
+    """
+    stream, runtime = cupy.cuda.get_current_stream(), cupy.cuda.runtime
+    end, pause = time.monotonic() + LONGEST, 1e-5
+    while runtime.streamQuery(stream.ptr) == NOT_READY:
+        if time.monotonic() > end:
+            atexit.register(_leave)
+            raise LaunchFailedError(
+                f"the kernel did not end in {LONGEST:g} s: its threads wait for each other; the "
+                "emulator (verify --on emulator) tells who waits for what"
+            )
+        time.sleep(pause)
+        pause = min(2 * pause, 1e-2)
+    stream.synchronize()
+
+
+def _leave() -> NoReturn:
+    """Ends the process at once, for a failed verdict."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(LaunchFailedError.exit_code)

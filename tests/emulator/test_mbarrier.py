@@ -286,3 +286,83 @@ def test_what_is_relaxed_orders_nothing(order: str, wait: str, found: list[str])
 def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
         Kernel(parse(module(instruction, [])), "k")
+
+
+# Two warps hand a turn to and fro, three times each; ARRIVE says who of a warp says so.
+# Barrier 1024 is warp 0's turn, 1032 warp 1's; warp 0 begins.
+TURNS = """
+setp.ne.u32 %p1, %r0, 0;
+@%p1 bra made;
+mbarrier.init.shared::cta.b64 [shared+1024], COUNT;
+mbarrier.init.shared::cta.b64 [shared+1032], COUNT;
+made:
+bar.sync 0;
+mov.u32 %r4, shared;
+shr.u32 %r5, %r0, 5;
+and.b32 %r6, %r0, 31;
+mad.lo.u32 %r7, %r5, 8, %r4;
+xor.b32 %r8, %r5, 1;
+mad.lo.u32 %r9, %r8, 8, %r4;
+mov.u32 %r10, %r8;
+mov.u32 %r11, 0;
+again:
+wait:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7+1024], %r10;
+@!%p2 bra wait;
+xor.b32 %r10, %r10, 1;
+SYNC
+setp.ne.u32 %p3, %r6, 0;
+@%p3 bra handed;
+mbarrier.arrive.shared::cta.b64 _, [%r9+1024];
+handed:
+add.u32 %r11, %r11, 1;
+setp.lt.u32 %p4, %r11, 3;
+@%p4 bra again;
+"""
+
+
+def test_a_wait_that_may_come_when_its_phase_is_over_is_found() -> None:
+    """A thread that comes late finds the next phase's parity and sleeps: for ever, on a GPU."""
+    text = TURNS.replace("COUNT", "1")
+    report = execute(text.replace("SYNC", "bar.warp.sync 0xffffffff;"), [], threads=64)
+    assert report.findings == (), str(report)
+    # Lane 0 hands over when it has waited; the others of its warp may be anywhere.
+    (found,) = execute(text.replace("SYNC", ""), [], threads=64).findings
+    assert found.kind == "missed-phase"
+    assert "try_wait.parity" in found.place.text
+    assert found.other_place is not None
+    assert "mbarrier.arrive" in found.other_place.text
+    assert found.actor.thread % 32 == 1
+
+
+def test_a_fresh_barrier_can_be_missed_too() -> None:
+    """Parity 1 passes before the first phase ends, and not between the first and the second."""
+    body = """
+setp.ge.u32 %p2, %r0, 32;
+@%p2 bra other;
+mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4+1024], 1;
+BETWEEN
+bra end;
+other:
+BETWEEN
+mbarrier.arrive.shared::cta.b64 _, [%r4+1024];
+end:
+"""
+    unordered = execute(init(32) + body.replace("BETWEEN", ""), [], threads=64)
+    assert kinds(unordered) == ["missed-phase"]
+    ordered = execute(init(32) + body.replace("BETWEEN", "bar.sync 1, 64;"), [], threads=64)
+    assert kinds(ordered) == []
+
+
+def test_a_token_names_its_phase_however_late_it_is_asked() -> None:
+    body = """
+mbarrier.arrive.shared::cta.b64 %d5, [%r4+1024];
+again:
+mbarrier.try_wait.shared::cta.b64 %p2, [%r4+1024], %d5;
+@!%p2 bra again;
+mbarrier.arrive.shared::cta.b64 %d5, [%r4+1024];
+once_more:
+mbarrier.try_wait.shared::cta.b64 %p2, [%r4+1024], %d5;
+@!%p2 bra once_more;
+"""
+    assert kinds(execute(init(64) + body, [], threads=64)) == []

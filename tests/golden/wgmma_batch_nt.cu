@@ -334,7 +334,7 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
         for (int waiting = 0; waiting < CONSUMERS; ++waiting)
-            mbarrier_init(turn + waiting * 8, 1);
+            mbarrier_init(turn + waiting * 8, 4);  // warps
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, 1);
             mbarrier_init(full + slot * 8, 1);
@@ -395,6 +395,11 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
         parity ^= (slot + slices_to_sum) / STAGES & 1;
         slot = (slot + slices_to_sum) % STAGES;
     };
+    // Every warp says so: one that has not seen its own turn yet would find the next one's parity.
+    auto hand_over = [&] {
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+    };
     if (consumer == 1) pass();
     u32 turn_parity = consumer ^ 1;  // consumer 0 begins
     for (int tile = blockIdx.x + consumer * gridDim.x; tile < tiles;
@@ -431,7 +436,7 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
         }
-        if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+        hand_over();
         wgmma_wait<0>();
         pin(acc);
         if (slices_to_sum > 0)

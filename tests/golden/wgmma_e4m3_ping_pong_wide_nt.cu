@@ -344,7 +344,7 @@ gemm_e4m3_nt_1000x1024x1024_sm_90a_2a83de78(
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
         for (int waiting = 0; waiting < CONSUMERS; ++waiting)
-            mbarrier_init(turn + waiting * 8, 1);
+            mbarrier_init(turn + waiting * 8, 4);  // warps
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, 1);
             mbarrier_init(full + slot * 8, 1);
@@ -406,6 +406,11 @@ gemm_e4m3_nt_1000x1024x1024_sm_90a_2a83de78(
         parity ^= (slot + slices_to_sum) / STAGES & 1;
         slot = (slot + slices_to_sum) % STAGES;
     };
+    // Every warp says so: one that has not seen its own turn yet would find the next one's parity.
+    auto hand_over = [&] {
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+    };
     if (consumer == 1) pass();
     u32 turn_parity = consumer ^ 1;  // consumer 0 begins
     for (int tile = blockIdx.x + consumer * gridDim.x; tile < tiles;
@@ -454,7 +459,7 @@ gemm_e4m3_nt_1000x1024x1024_sm_90a_2a83de78(
                     acc[0][j][e] = __fadd_rn(acc[0][j][e], fresh[0][j][e]);
                 }
         }
-        if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+        hand_over();
         pass();
 
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --

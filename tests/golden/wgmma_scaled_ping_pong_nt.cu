@@ -327,7 +327,7 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
         for (int waiting = 0; waiting < CONSUMERS; ++waiting)
-            mbarrier_init(turn + waiting * 8, 1);
+            mbarrier_init(turn + waiting * 8, 4);  // warps
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, 1);
             mbarrier_init(full + slot * 8, 1);
@@ -388,6 +388,11 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
     auto pass = [&] {  // over the slots of the other consumer's tile
         parity ^= (slot + slices_to_sum) / STAGES & 1;
         slot = (slot + slices_to_sum) % STAGES;
+    };
+    // Every warp says so: one that has not seen its own turn yet would find the next one's parity.
+    auto hand_over = [&] {
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
     };
     if (consumer == 1) pass();
     u32 turn_parity = consumer ^ 1;  // consumer 0 begins
@@ -495,18 +500,18 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
             }
             if (left == 1) {
                 start(1);
-                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
+                hand_over();  // all is started
                 wgmma_wait<1>();
                 add(0);
                 wgmma_wait<0>();
                 add(1);
             } else {
-                if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
+                hand_over();  // all is started
                 wgmma_wait<0>();
                 add(0);
             }
         } else {
-            if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);  // all is started
+            hand_over();  // all is started
         }
         pass();
 

@@ -363,7 +363,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
         for (int waiting = 0; waiting < CONSUMERS; ++waiting)
-            mbarrier_init(turn + waiting * 8, 1);
+            mbarrier_init(turn + waiting * 8, 4);  // warps
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, 1);
             mbarrier_init(full + slot * 8, 1);
@@ -424,6 +424,11 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
     auto pass = [&] {  // over the slots of the other consumer's tile
         parity ^= (slot + slices_to_sum) / STAGES & 1;
         slot = (slot + slices_to_sum) % STAGES;
+    };
+    // Every warp says so: one that has not seen its own turn yet would find the next one's parity.
+    auto hand_over = [&] {
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
     };
     if (consumer == 1) pass();
     u32 turn_parity = consumer ^ 1;  // consumer 0 begins
@@ -524,7 +529,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
                     acc[0][j][e] = __fmaf_rn(fresh[0][j][e], scale, acc[0][j][e]);
                 }
         }
-        if (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+        hand_over();
         pass();
 
         // -- epilogue: D's rows in panels of shared memory, from where TMA writes them --

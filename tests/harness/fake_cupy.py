@@ -91,6 +91,7 @@ class FakeCupy:
         arch: compute capability, such as ``80``.
         free: bytes of memory that are free.
         failure: what the next kernel launch raises.
+        endless: whether kernels never end.
         attributes: calls of funcSetAttribute.
         launches: (grid, block, shared bytes) of each kernel launch.
     """
@@ -101,6 +102,7 @@ class FakeCupy:
         self.kernels = {name: Kernel(module, name, arithmetic=f"sm_{arch}") for name in self.plans}
         self.arch, self.free, self.count = arch, 1 << 34, 1
         self.failure: Exception | None = None
+        self.endless = False
         self.attributes: list[tuple[int, int, int]] = []
         self.launches: list[tuple[Any, Any, int]] = []
         self.stores: list[DeviceArray] = []
@@ -109,6 +111,7 @@ class FakeCupy:
                 getDeviceCount=lambda: self.count,
                 memGetInfo=lambda: (self.free, self.free),
                 getDeviceProperties=lambda _: {"name": b"Paper GPU"},
+                streamQuery=lambda _: 600 if self.endless else 0,
             ),
             driver=SimpleNamespace(
                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
@@ -120,7 +123,7 @@ class FakeCupy:
                 compute_capability=self.arch,
                 attributes={"MaxSharedMemoryPerBlockOptin": 101376, "MultiProcessorCount": 108},
             ),
-            get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
+            get_current_stream=lambda: SimpleNamespace(ptr=0, synchronize=lambda: None),
         )
 
     def __getattr__(self, name: str) -> Any:

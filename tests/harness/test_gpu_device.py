@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +14,7 @@ import pytest
 
 from deepgemm_codegen.decide import Copies, MmaSyncChoice, RepackChoice
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.harness import format_verdict, gpu_oracle, verify
+from deepgemm_codegen.harness import format_verdict, gpu_oracle, launching, verify
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.gpu import (
@@ -202,6 +204,28 @@ def test_a_launch_that_fails_is_an_honest_no(monkeypatch: pytest.MonkeyPatch) ->
     assert not verdict.passed
     assert len(verdict.checks) == 1
     assert verdict.checks[0].faults == ("the launch failed: CUDA_ERROR_ILLEGAL_ADDRESS",)
+
+
+def test_a_kernel_that_never_ends_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy, plan, _ = fake(monkeypatch)
+    cupy.endless = True
+    at_exit: list[Any] = []
+    monkeypatch.setattr(launching, "LONGEST", 0.05)
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    verdict = verify(plan, cubin=b"cubin", on="gpu")
+    assert not verdict.passed
+    assert len(verdict.checks) == 1
+    (fault,) = verdict.checks[0].faults
+    assert fault == (
+        "the kernel did not end in 0.05 s: its threads wait for each other; the emulator "
+        "(verify --on emulator) tells who waits for what"
+    )
+    # The process must not wait for the kernel at its own end.
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    (leave,) = at_exit
+    leave()
+    assert left == [1]
 
 
 def test_a_gpu_runs_whole_grids(monkeypatch: pytest.MonkeyPatch) -> None:

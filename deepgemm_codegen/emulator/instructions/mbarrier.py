@@ -372,7 +372,7 @@ def _observe(
             state.tries[lanes[unsure]] = 1
             lanes = lanes[~unsure]
         if passes and lanes.size and site.orders:
-            listener.observe(barrier, lanes, parity, phase)
+            listener.observe(barrier, lanes, parity, phase, site.number)
     if passes:
         state.tries[lanes] = 0
     else:
