@@ -159,10 +159,10 @@ def run(
     Raises:
         LaunchError: parameters or shapes that do not fit the kernel, no block at all, a block
             outside the grid, a part of a cluster, more shared memory than the GPU has.
-        PtxSyntaxError, UnsupportedError: see `parse` and `Kernel`, for a text.
+        PtxSyntaxError, UnsupportedError, TypeError: see `parse` and `Kernel`, for a text.
     """
     checks = checks or Checks()
-    if isinstance(kernel, str):
+    if not isinstance(kernel, Kernel):
         module = parse(kernel)
         names = module.entries()
         if len(names) != 1:

@@ -17,7 +17,36 @@ __all__ = ["parse"]
 _LINKAGE = frozenset({".visible", ".extern", ".weak", ".common"})
 _SPACES = frozenset({".shared", ".global", ".const", ".local", ".param"})
 _VERSIONS = ("6", "7", "8", "9")
-_TARGET = re.compile(r"sm_\d{2,3}[af]?")
+_TARGET = re.compile(r"sm_(\d{2,3})[af]?")
+# PTX ISA 9.0, ".target".
+_PARTS = [
+    "10",
+    "11",
+    "12",
+    "13",
+    "20",
+    "21",
+    "30",
+    "32",
+    "35",
+    "37",
+    "50",
+    "52",
+    "53",
+    "60",
+    "61",
+    "62",
+    "70",
+    "72",
+    "75",
+    "80",
+    "86",
+    "87",
+    "88",
+    "89",
+    "90",
+]
+_PARTS += ["100", "101", "103", "110", "120", "121"]
 _DEEPEST = 64  # nested braces
 # The largest constant part of an address: 32 bits (PTX ISA, "Addresses as Operands").
 _OFFSET = 1 << 32
@@ -31,7 +60,10 @@ def parse(text: str) -> nodes.Module:
     Raises:
         PtxSyntaxError: ``line N: ...`` for text outside the grammar, or of a version, target or
             address size that nobody here knows.
+        TypeError: it is no ``str``.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"PTX text was expected as str, not {type(text).__name__}; decode bytes")
     return _Parser(tokenize(text)).module()
 
 
@@ -120,8 +152,13 @@ class _Parser:
         while self.accept(","):
             words.append(self.advance())
         first = words[0]
-        if not _TARGET.fullmatch(first.text):
+        match = _TARGET.fullmatch(first.text)
+        if not match:
             raise PtxSyntaxError(first.line, f"target '{first.text}' is no sm_NN")
+        if match[1] not in _PARTS:
+            raise PtxSyntaxError(
+                first.line, f"target '{first.text}' is unknown; the newest known is sm_{_PARTS[-1]}"
+            )
         return tuple(word.text for word in words)
 
     def item(self) -> nodes.Item:

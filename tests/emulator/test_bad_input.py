@@ -41,6 +41,8 @@ KERNEL = ".visible .entry k() { ret; }\n"
         (f".version 8\n{KERNEL}", "line 1: PTX version 8 is not supported; 6.0 to 9.x are"),
         (f".version new\n{KERNEL}", "line 1: expected a number, got 'new'"),
         (f".version 8.0\n.target compute_90\n{KERNEL}", "line 2: target 'compute_90' is no sm_NN"),
+        (f".version 8.0\n.target sm_999\n{KERNEL}",
+         "line 2: target 'sm_999' is unknown; the newest known is sm_121"),
         (f".version 8.0\n.target sm_90\n.address_size 32\n{KERNEL}",
          "line 3: addresses of 32 bits; only 64 are supported"),
         (f"{HEAD}.visible .entry k(", "line 4: the text ends too early"),
@@ -63,6 +65,16 @@ def test_texts_that_are_no_module(text: str, message: str) -> None:
     with pytest.raises(PtxSyntaxError) as caught:
         parse(text)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", [f"{HEAD}{KERNEL}".encode(), None])
+def test_what_is_no_text(text: Any) -> None:
+    kind = type(text).__name__
+    message = f"^PTX text was expected as str, not {kind}; decode bytes$"
+    with pytest.raises(TypeError, match=message):
+        parse(text)
+    with pytest.raises(TypeError, match=message):
+        run(text, Launch((1, 1, 1), (32, 1, 1), 0, ()))
 
 
 @pytest.mark.parametrize(

@@ -310,6 +310,14 @@ MUTANTS = {
     "last slot of a tile not given back": Mutant(
         "carry", r"(if \(slices_to_sum > 0\)\s+if \(thread == 0\))[^;]*;", r"\1;", seen="deadlock"
     ),
+    # With alpha 0 no wgmma holds the warps together, and a GPU hangs (tests/gpu/test_hangs.py).
+    "the turn handed over by one thread": Mutant(
+        "columns",
+        r"(mbarrier_init\(turn \+ waiting \* 8, )4([^$]*?)__syncwarp\(\);\s+if \(lane == 0\) "
+        r"(mbarrier_arrive\(turn)",
+        r"\g<1>1\g<2>if (thread == 0) \g<3>",
+        seen="missed-phase",
+    ),
     "a tile's bytes announced before its slot is free": Mutant(
         "carry",
         r"(mbarrier_wait\(empty[^;]*;)([^$]*?)(mbarrier_arrive_expect\(barrier, STAGE_BYTES\);)",
