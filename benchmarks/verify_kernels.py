@@ -2,6 +2,8 @@
 
     python benchmarks/verify_kernels.py --on gpu --out benchmarks/results [--jobs 8] [FILE.yaml ...]
 
+A kernel that several files ask for is judged once.
+
 Writes ``verify_gpu.json`` and ``verify_gpu.md`` (or ``..._emulator``): a line a kernel with its
 verdict, the architecture that the source was built for, blocks and input sets. Exit code 1 when
 any kernel fails.
@@ -72,13 +74,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=3600.0, help="what runs then is killed")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one kernel")
-    parser.add_argument("files", nargs="*", type=Path, help="kernel files; configs/kernels if none")
+    parser.add_argument("files", nargs="*", type=Path, help="or folders; configs/kernels if none")
     options = parser.parse_args()
-    from deepgemm_codegen.specfile import read_all
+    from deepgemm_codegen.specfile import read
 
-    files = options.files or sorted((ROOT / "configs" / "kernels").glob("*.yaml"))
-    entries = read_all([str(path) for path in files])
-    jobs = [(str(entry.spec), Path(entry.file).name, options.on, options.seed) for entry in entries]
+    given = options.files or [ROOT / "configs" / "kernels"]
+    files = [file for path in given for file in sorted(path.glob("*.yaml")) or [path]]
+    found: dict[str, str] = {}  # a spec and the first file that asks for it
+    for file in files:
+        for entry in read(file):
+            found.setdefault(str(entry.spec), file.name)
+    jobs = [(spec, name, options.on, options.seed) for spec, name in found.items()]
     ended = in_time(
         judge, jobs, options.jobs, options.seconds, gpus=options.gpus, limit=options.limit
     )
