@@ -162,9 +162,8 @@ def _work(function: Callable[[Any], Any], pipe: Any, gpu: str) -> None:
     """What a process does until it is killed."""
     one_thread_each()
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    while True:
-        try:
-            job = pipe.recv()
-        except EOFError:
-            return  # who started it has ended
-        pipe.send(function(job))
+    try:
+        while True:
+            pipe.send(function(pipe.recv()))
+    except (EOFError, BrokenPipeError):
+        return  # who started it has ended
