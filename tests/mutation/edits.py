@@ -130,6 +130,12 @@ class Listing:
                     if isinstance(item, nodes.Instruction):
                         yield Site(index, inner, item)
 
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """The statements that are labels, by name."""
+        found = enumerate(self.statements)
+        return {label.name: index for index, label in found if isinstance(label, nodes.Label)}
+
     def at(self, index: int) -> list[nodes.Instruction]:
         """The instructions of a statement: one, several where it has braces, or none."""
         statement = self.statements[index]

@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.emulator import nodes
-from deepgemm_codegen.emulator.registry import lookup
-from deepgemm_codegen.emulator.schedule import registers_of
 from tests.mutation.edits import SPARE, Edit, Listing, Site, text_of
 from tests.mutation.instructions import instruction, is_phase_wait, number, plus, with_source
-from tests.mutation.rings import Ring, parities, rings
+from tests.mutation.rings import parities, rings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,15 +99,13 @@ def wrapped(listing: Listing) -> Iterator[Edit]:
 def shifted(listing: Listing) -> Iterator[Edit]:
     """One use of a stage's index means the next stage, or the one before."""
     for ring in rings(listing):
-        for site in ring.uses:
+        for site, register in ring.uses:
             for delta in (-ring.step, ring.step):
-                yield _shift(listing, ring, site, delta)
+                yield _shift(listing, site, register, delta)
 
 
-def _shift(listing: Listing, ring: Ring, site: Site, delta: int) -> Edit:
+def _shift(listing: Listing, site: Site, register: str, delta: int) -> Edit:
     ins = site.instruction
-    reads, _ = registers_of(ins, lookup(ins).destinations)
-    register = min(reads & ring.registers)
     other = instruction(ins, "add.s32", nodes.Name(SPARE), nodes.Name(register), number(delta))
     changed = with_source(ins, register, SPARE)
     what = f"{register}{delta:+d} in {text_of(ins)}"

@@ -24,19 +24,20 @@ class Ring:
     """An index that goes round.
 
     Attributes:
-        registers: that hold it.
         step: from one stage to the next: 1, or bytes.
         test: the comparison with the end.
         wrap: the choice.
-        uses: instructions that read it for something else than to advance it.
+        uses: instructions that read it for something else than to advance it, each with the
+            register. What reads a register before the choice's value is in it, or after another
+            has taken its place, reads something else: compilers let a first index, zero, serve as
+            a lane or as a count too.
         starts: where it gets its first value.
     """
 
-    registers: frozenset[str]
     step: int
     test: Site
     wrap: Site
-    uses: tuple[Site, ...]
+    uses: tuple[tuple[Site, str], ...]
     starts: tuple[Site, ...]
 
 
@@ -101,18 +102,20 @@ def _step(sites: list[Site]) -> int:
 
 
 def _ring(listing: Listing, name: str, step: int, test: Site, wrap: Site) -> Ring:
-    registers = _copies(listing, name)
+    held = _held(listing, wrap, name)
     uses, starts = [], []
     for site in listing.sites:
         ins = site.instruction
         reads, writes = registers_of(ins, lookup(ins).destinations)
-        copies = ins.opcode[0] == "mov"
-        if copies and name in writes and not reads & registers:
-            starts.append(site)
+        read = reads & held[site]
+        if ins.opcode[0] == "mov":
+            if name in writes and not read:
+                starts.append(site)
+            continue
         advances = ins.opcode[0] == "add" and _step([site]) == step
-        if reads & registers and not copies and not advances and not _tests_zero(ins):
-            uses.append(site)
-    return Ring(registers, step, test, wrap, tuple(uses), tuple(starts))
+        if read and not advances and not _tests_zero(ins):
+            uses.append((site, min(read)))
+    return Ring(step, test, wrap, tuple(uses), tuple(starts))
 
 
 def _tests_zero(ins: nodes.Instruction) -> bool:
@@ -120,18 +123,42 @@ def _tests_zero(ins: nodes.Instruction) -> bool:
     return ins.opcode[0] == "setp" and ins.operands[-1] == nodes.Immediate("0")
 
 
-def _copies(listing: Listing, name: str) -> frozenset[str]:
-    """A register and those that get its value by a move."""
-    found = {name}
-    while True:
-        more = {
-            _name(site.instruction.operands[0])
-            for site in listing.sites
-            if site.instruction.opcode[0] == "mov" and _name(site.instruction.operands[1]) in found
-        }
-        if more <= found:
-            return frozenset(found)
-        found |= more
+def _held(listing: Listing, wrap: Site, name: str) -> dict[Site, frozenset[str]]:
+    """The registers that may hold a choice's value when control comes to an instruction.
+
+    Args:
+        listing: the kernel.
+        wrap: the choice.
+        name: the register that it writes.
+    """
+    sites = listing.sites
+    places = {site: number for number, site in enumerate(sites)}
+    held: dict[Site, frozenset[str]] = dict.fromkeys(sites, frozenset())
+    pending = [wrap]
+    while pending:
+        site = pending.pop()
+        ins = site.instruction
+        _, writes = registers_of(ins, lookup(ins).destinations)
+        moves = ins.opcode[0] == "mov" and _name(ins.operands[1]) in held[site]
+        fresh = {name} if site == wrap else writes if moves else frozenset[str]()
+        kept = held[site] if ins.guard is not None else held[site] - writes
+        behind = kept | fresh
+        for following in _following(listing, places[site]):
+            if not behind <= held[following]:
+                held[following] |= behind
+                pending.append(following)
+    return held
+
+
+def _following(listing: Listing, place: int) -> list[Site]:
+    """The instructions that control may come to from one."""
+    sites, ins = listing.sites, listing.sites[place].instruction
+    found = []
+    if ins.opcode[0] == "bra":  # none jumps out of braces
+        label = listing.labels.get(_name(ins.operands[0]), sites[place].index)
+        found = [next(site for site in sites if site.index > label)]
+    ends = ins.opcode[0] in ("bra", "ret", "exit", "trap") and ins.guard is None
+    return found if ends else [*found, *sites[place + 1 : place + 2]]
 
 
 def parities(listing: Listing) -> list[Parity]:

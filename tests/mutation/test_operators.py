@@ -251,12 +251,42 @@ def test_two_warpgroups_cannot_run_short_of_registers() -> None:
 
 def test_rings_and_parities_are_found() -> None:
     (ring,) = rings(listing(RING))
-    assert ring.registers == {"%r1"}
+    assert {register for _, register in ring.uses} == {"%r1"}
     assert ring.step == 64
     assert [len(ring.uses), len(ring.starts)] == [1, 1]
     (parity,) = parities(listing(HOPPER))
     assert parity.registers == {"%r1"}
     assert [len(parity.waits), len(parity.toggles), len(parity.starts)] == [1, 1, 1]
+
+
+def test_a_ring_is_read_where_its_value_is() -> None:
+    """A register that holds a stage's index holds something else before and after it does."""
+    body = """
+mov.u32 %r1, 0;
+mov.u32 %r6, %r1;
+shfl.sync.idx.b32 %r7|%p4, %r8, %r1, 31, -1;
+setp.lt.s32 %p3, %r6, 1;
+LOOP:
+mul.lo.s32 %r3, %r1, 512;
+add.s32 %r2, %r1, 1;
+setp.eq.s32 %p1, %r2, 3;
+selp.b32 %r1, 0, %r2, %p1;
+@%p2 mov.u32 %r5, %r1;
+shl.b32 %r3, %r5, 3;
+@%p3 bra OUT;
+bra LOOP;
+DEAD:
+add.s32 %r3, %r1, %r1;
+OUT:
+mov.u32 %r9, %r1;
+mov.u32 %r1, %r8;
+sub.s32 %r3, %r1, %r9;
+ret;
+"""
+    (ring,) = rings(listing(body))
+    found = [(site.instruction.opcode[0], register) for site, register in ring.uses]
+    assert found == [("mul", "%r1"), ("shl", "%r5"), ("sub", "%r9")]
+    assert len(ring.starts) == 2
 
 
 def test_a_mutant_knows_its_lines() -> None:
