@@ -31,8 +31,10 @@ from deepgemm_codegen.wgmma_text import (
     accumulator_names,
     accumulator_operands,
     cluster_load,
+    early_slices,
     instruction_flags,
     map_texts,
+    own_slices,
     readers_of,
     release_of,
     store_chunk,
@@ -89,6 +91,8 @@ class Text(NamedTuple):
     loop_depth: int
     release: str
     readers: str
+    early_slices: str
+    own_slices: str
     cluster_load: str
     cluster_results: str
     cluster_operands: str
@@ -252,6 +256,8 @@ def text_of(plan: KernelPlan) -> Text:
         loop_depth=-4 if isinstance(plan.body, Wgmma) and plan.body.cluster_k > 1 else 0,
         release=release_of(plan),
         readers=readers_of(plan),
+        early_slices=early_slices(plan),
+        own_slices=own_slices(plan),
         **cluster_load(plan),
         store_chunk=store_chunk(plan),
         warp_columns="WARP_D" if plan.paired else "WARP_N",

@@ -83,6 +83,11 @@ class Extent:
         return -(-self.size // self.tile)
 
     @property
+    def part_tiles(self) -> tuple[int, int] | None:
+        """(fewest, most) tiles of a part along k; None where only the launch tells."""
+        return None if self.dynamic else (self.tiles // self.split, -(-self.tiles // self.split))
+
+    @property
     def tile_constant(self) -> str:
         """``TILE_M``, ``TILE_N`` or ``TILE_K``; ``TILE_D`` for D's columns where B has more."""
         return "TILE_D" if self.halves > 1 and not self.both else f"TILE_{self.role.upper()}"

@@ -20,8 +20,10 @@ __all__ = [
     "accumulator_names",
     "accumulator_operands",
     "cluster_load",
+    "early_slices",
     "instruction_flags",
     "map_texts",
+    "own_slices",
     "readers_of",
     "release_of",
     "store_chunk",
@@ -137,6 +139,28 @@ def map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
         )
         for tensor_map in plan.tensor_maps
     )
+
+
+def early_slices(plan: KernelPlan) -> str:
+    """How many slices every block starts before its threads meet; empty where the launch tells.
+
+    As many as there are slots, or all of a tile's where those are fewer.
+    """
+    if not isinstance(plan.body, Wgmma) or not plan.starts_early or plan.k.part_tiles is None:
+        return ""
+    fewest, most = plan.k.part_tiles
+    if fewest >= plan.body.stages:
+        return "STAGES"
+    return own_slices(plan) if fewest == most else ""
+
+
+def own_slices(plan: KernelPlan) -> str:
+    """How many slices a block sums for a tile unless alpha is 0: a constant where one tells."""
+    if plan.k.split == 1:
+        return plan.k.count_symbol
+    if plan.k.part_tiles is None or len({*plan.k.part_tiles}) > 1:
+        return "slices_to_sum"
+    return f"SLICES / {'SPLIT_K' if plan.output.partial else 'CLUSTER_K'}"
 
 
 def readers_of(plan: KernelPlan) -> str:

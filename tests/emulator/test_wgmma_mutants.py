@@ -28,6 +28,7 @@ EMPTY = "mbarrier_wait(empty + slot * 8, parity);"
 EXPECT = "mbarrier_arrive_expect(barrier, STAGE_BYTES);"
 TURN = "parity ^= slot == 0;  // the next round"
 WAIT = "wgmma_wait<1>();"
+PRODUCER = "        int slot = 0;\n        u32 parity = 0;"
 FIRST = "            for (int slice = started"
 ACC = "float acc[FRAGMENTS_M][TILE_N / 8][4] = {};"
 RELEASE = "mbarrier_arrive(empty + previous * 8)"
@@ -48,17 +49,18 @@ MUTANTS = [
     ("cluster_n", EMPTY, "", {"in-flight-write"}),
     ("plain", "while (!done)", "", RACE),
     ("slab", "while (!done)", "", RACE),
-    ("plain", "u32 parity = started < STAGES;", "u32 parity = 1;", RACE | STUCK),
+    ("plain", PRODUCER, PRODUCER.replace("parity = 0", "parity = 1"), RACE | STUCK),
     ("cluster_m", "u32 parity = 1;", "u32 parity = 0;", STUCK),
-    ("plain", "u32 parity = 0;", "u32 parity = 1;", RACE | STUCK),
+    ("plain", "\n    u32 parity = 0;", "\n    u32 parity = 1;", RACE | STUCK),
     ("plain", TURN, "parity = slot & 1;", RACE | STUCK),
     ("cluster_m", TURN, "parity = slot & 1;", RACE | STUCK),
     ("plain", FIRST, "slot = 0, parity = 1;" + FIRST, RACE | STUCK),
     # The slices that start before anybody waits: counted wrongly, again for the next tile.
-    ("plain", "int slot = started % STAGES;", "int slot = (started + 1) % STAGES;", RACE | STUCK),
+    ("plain", PRODUCER, PRODUCER.replace("slot = 0", "slot = 1"), RACE | STUCK),
     ("plain", "            started = 0;", "", RACE | STUCK),
     ("plain", FIRST, FIRST.replace("started", "0"), {"exit-in-flight"}),
-    ("plain", "min(static_cast<int>(STAGES), slices_to_sum)", "slices_to_sum", RACE | STUCK),
+    ("plain", "slice = 0; slice < STAGES;", "slice = 0; slice < SLICES;", RACE | STUCK),
+    ("plain", "int started = STAGES;", "int started = STAGES - 1;", {"exit-in-flight"}),
     ("plain", ACC, "slot = 0, parity = 0; " + ACC, RACE | STUCK),
     # Bytes announced: too few, too many.
     ("plain", EXPECT, "mbarrier_arrive_expect(barrier, A_BYTES);", RACE | STUCK),
@@ -86,14 +88,14 @@ MUTANTS = [
     # The epilogue's staging: fence, reuse, barriers, end.
     ("plain", "        fence_proxy_async();", "", {"missing-fence"}),
     ("cluster_n", "        fence_proxy_async();", "", {"missing-fence"}),
-    ("plain", "                tma_store_wait_read<STORE_SLOTS - 1>();", ";", {"in-flight-write"}),
+    ("plain", "            tma_store_wait_read<STORE_SLOTS - 1>();", ";", {"in-flight-write"}),
     ("plain", "            __syncwarp();\n#pragma", "#pragma", {"in-flight-write"}),
     ("plain", "__syncwarp();\n            if", "            if", {"race"}),
-    ("plain", "    if (lane == 0) tma_store_wait();", "", {"exit-in-flight"}),
+    ("plain", "    tma_store_wait();", "", {"exit-in-flight"}),
     ("turns", "        named_barrier(1 + consumer);\n#pragma", "#pragma", {"in-flight-write"}),
     ("turns", "named_barrier(1 + consumer);\n            if", "            if", {"race"}),
     ("turns", "named_barrier(1 + consumer);", "named_barrier(1);", {"divergent-barrier"}),
-    ("turns", "    if (thread == 0) tma_store_wait();", "", {"exit-in-flight"}),
+    ("turns", "    tma_store_wait();", "", {"exit-in-flight"}),
     ("slab", "            __syncwarp();  // the rows", "  // the rows", {"race"}),
     ("slab", "            __syncwarp();  // these rows", "  // these rows", {"race"}),
     # The beginning and the end of clusters, and of all.
@@ -144,7 +146,6 @@ VARIANTS: dict[str, list[tuple[str, str]]] = {
     # The producer's whole warp lives, and one lane of it acts.
     "a warp produces": [
         ("if (threadIdx.x != 0) return;", "if (threadIdx.x >= 32) return;"),
-        ("int slot = started", "started = __shfl_sync(~0u, started, 0); int slot = started"),
         (EMPTY, EMPTY + " __syncwarp(); if (threadIdx.x == 0) {"),
         (
             "                slot = slot + 1 == STAGES ? 0 : slot + 1;",

@@ -271,7 +271,6 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
         n0 = within / height * TILE_N;
     };
 
-    int started = 0;  // slices of this block's first tile that are on their way
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
@@ -280,21 +279,22 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
             mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
-        // Nobody else has to know of the ring before the first copies into it start.
-        if (const int unit = blockIdx.x; unit < units) {
-            int m0, n0, part;
-            place(unit, m0, n0, part);
-            const int first = first_slice(part);
-            const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
-            started = min(static_cast<int>(STAGES), slices_to_sum);
-            for (int slice = 0; slice < started; ++slice) {
+        // Nobody else has to know of the ring before the first copies into it start. There is a
+        // tile to copy for: a grid has no more blocks than units.
+        const int unit = blockIdx.x;
+        int m0, n0, part;
+        place(unit, m0, n0, part);
+        const int first = first_slice(part);
+        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
+        if (slices_to_sum > 0)
+#pragma unroll 1
+            for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;
                 const u32 target = ring + slice * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
                 tma_load(target, &map_a, slice * TILE_K, m0, barrier);
                 tma_load(target + A_BYTES, &map_b, slice * TILE_K, n0, barrier);
             }
-        }
     }
     __syncthreads();
 
@@ -303,8 +303,9 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
         launch_dependents();
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
-        int slot = started % STAGES;
-        u32 parity = started < STAGES;  // a slot that was not used yet counts as read
+        int started = STAGES;  // slices of this block's first tile that are not started here
+        int slot = 0;
+        u32 parity = 0;
         for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
             int m0, n0, part;
             place(unit, m0, n0, part);

@@ -551,6 +551,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
                 wgmma_wait<1>();
                 add(1);
             }
+            // One of two ways is never taken. Without it ptxas waits for every product by itself.
             if (left == 1) {
                 start(1);
                 wgmma_wait<1>();
@@ -568,8 +569,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (lane == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what its storing thread had here has left
             __syncwarp();
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -602,7 +602,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (lane == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 }  // namespace product

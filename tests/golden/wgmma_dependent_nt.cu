@@ -363,8 +363,7 @@ gemm_fp16_nt_1024x640x640_sm_90a_620cf029(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (lane == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what its storing thread had here has left
             __syncwarp();
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -397,7 +396,7 @@ gemm_fp16_nt_1024x640x640_sm_90a_620cf029(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (lane == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

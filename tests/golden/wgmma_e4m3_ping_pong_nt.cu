@@ -341,7 +341,6 @@ gemm_e4m3_nt_1000x1024x1000_sm_90a_64ccbdf6(
         n0 = within / height * TILE_N;
     };
 
-    int started = 0;  // slices of this block's first tile that are on their way
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
@@ -353,19 +352,20 @@ gemm_e4m3_nt_1000x1024x1000_sm_90a_64ccbdf6(
             mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
-        // Nobody else has to know of the ring before the first copies into it start.
-        if (const int tile = blockIdx.x; tile < tiles) {
-            int m0, n0;
-            place(tile, m0, n0);
-            started = min(static_cast<int>(STAGES), slices_to_sum);
-            for (int slice = 0; slice < started; ++slice) {
+        // Nobody else has to know of the ring before the first copies into it start. There is a
+        // tile to copy for: a grid has no more blocks than tiles.
+        const int tile = blockIdx.x;
+        int m0, n0;
+        place(tile, m0, n0);
+        if (slices_to_sum > 0)
+#pragma unroll 1
+            for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;
                 const u32 target = ring + slice * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
                 tma_load(target, &map_a, slice * TILE_K, m0, barrier);
                 tma_load(target + A_BYTES, &map_b, slice * TILE_K, n0, barrier);
             }
-        }
     }
     __syncthreads();
 
@@ -373,8 +373,9 @@ gemm_e4m3_nt_1000x1024x1000_sm_90a_64ccbdf6(
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
-        int slot = started % STAGES;
-        u32 parity = started < STAGES;  // a slot that was not used yet counts as read
+        int started = STAGES;  // slices of this block's first tile that are not started here
+        int slot = 0;
+        u32 parity = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             int m0, n0;
             place(tile, m0, n0);
@@ -468,6 +469,7 @@ gemm_e4m3_nt_1000x1024x1000_sm_90a_64ccbdf6(
                 wgmma_wait<1>();
                 add(1);
             }
+            // One of two ways is never taken. Without it ptxas waits for every product by itself.
             if (left == 1) {
                 start(1);
                 hand_over();  // all is started
@@ -499,8 +501,7 @@ gemm_e4m3_nt_1000x1024x1000_sm_90a_64ccbdf6(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (thread == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what its storing thread had here has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -536,7 +537,7 @@ gemm_e4m3_nt_1000x1024x1000_sm_90a_64ccbdf6(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

@@ -392,7 +392,6 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
         n0 = within / height * TILE_N;
     };
 
-    int started = 0;  // slices of this block's first tile that are on their way
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
@@ -402,19 +401,20 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
             mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
-        // Nobody else has to know of the ring before the first copies into it start.
-        if (const int tile = blockIdx.x; tile < tiles) {
-            int m0, n0;
-            place(tile, m0, n0);
-            started = min(static_cast<int>(STAGES), slices_to_sum);
-            for (int slice = 0; slice < started; ++slice) {
+        // Nobody else has to know of the ring before the first copies into it start. There is a
+        // tile to copy for: a grid has no more blocks than tiles.
+        const int tile = blockIdx.x;
+        int m0, n0;
+        place(tile, m0, n0);
+        if (slices_to_sum > 0)
+#pragma unroll 1
+            for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;
                 const u32 target = ring + slice * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
                 tma_load(target, &map_a, slice * TILE_K, m0, barrier);
                 tma_load(target + A_BYTES, &map_b, slice * TILE_K, n0, barrier);
             }
-        }
     }
     __syncthreads();
 
@@ -422,8 +422,9 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x != 0) return;
-        int slot = started % STAGES;
-        u32 parity = started < STAGES;  // a slot that was not used yet counts as read
+        int started = STAGES;  // slices of this block's first tile that are not started here
+        int slot = 0;
+        u32 parity = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             int m0, n0;
             place(tile, m0, n0);
@@ -527,8 +528,7 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
             for (int j = 0; j < STORE_N / 16; ++j)
                 load_kept(bias0_panel + j * 4,
                           kept + first + j * 16 + lane % 4 * 4);
-            if (lane == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what its storing thread had here has left
             __syncwarp();
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -575,7 +575,7 @@ gemm_fp16_nt_4096x4096x1024_sm_90a_99754c7f(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (lane == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

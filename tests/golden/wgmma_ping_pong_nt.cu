@@ -442,8 +442,7 @@ gemm_bf16_nt_4096x2112x768_sm_90a_d27efece(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (thread == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what its storing thread had here has left
             named_barrier(1 + consumer);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -473,7 +472,7 @@ gemm_bf16_nt_4096x2112x768_sm_90a_d27efece(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (thread == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

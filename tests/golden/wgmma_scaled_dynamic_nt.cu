@@ -276,21 +276,21 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
             mbarrier_init(full + slot * 8, 1);
         }
         fence_mbarrier_init();
-        // Nobody else has to know of the ring before the first copies into it start.
-        if (const int unit = blockIdx.x; unit < units) {
-            int m0, n0, part;
-            place(unit, m0, n0, part);
-            const int first = first_slice(part);
-            const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
-            const int k0 = first * TILE_K;
-            started = min(static_cast<int>(STAGES), slices_to_sum);
-            for (int slice = 0; slice < started; ++slice) {
-                const u32 barrier = full + slice * 8;
-                const u32 target = ring + slice * STAGE_BYTES;
-                mbarrier_arrive_expect(barrier, STAGE_BYTES);
-                tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
-                tma_load(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, barrier);
-            }
+        // Nobody else has to know of the ring before the first copies into it start. There is a
+        // tile to copy for: a grid has no more blocks than units.
+        const int unit = blockIdx.x;
+        int m0, n0, part;
+        place(unit, m0, n0, part);
+        const int first = first_slice(part);
+        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
+        const int k0 = first * TILE_K;
+        started = min(static_cast<int>(STAGES), slices_to_sum);
+        for (int slice = 0; slice < started; ++slice) {
+            const u32 barrier = full + slice * 8;
+            const u32 target = ring + slice * STAGE_BYTES;
+            mbarrier_arrive_expect(barrier, STAGE_BYTES);
+            tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
+            tma_load(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, barrier);
         }
     }
     __syncthreads();

@@ -439,7 +439,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                     row_ahead[which][i][half] = of_rows[row];
                 }
             column_ahead[which][0] = of_columns[0];
-            const bool more = ++asked < slices_to_sum;  // the last slice's are read again
+            const bool more = ++asked < SLICES;  // the last slice's are read again
             of_rows += more ? LDSCALE_A : 0;
             of_columns += more;
         };
@@ -508,6 +508,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                 wgmma_wait<1>();
                 add(1);
             }
+            // One of two ways is never taken. Without it ptxas waits for every product by itself.
             if (left == 1) {
                 start(1);
                 wgmma_wait<1>();
@@ -525,8 +526,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
 #pragma unroll
         for (int first = 0; first < TILE_N; first += STORE_N) {
             const u32 panel = panels + store_slot * STORE_PANEL;
-            if (lane == 0)
-                tma_store_wait_read<STORE_SLOTS - 1>();  // what was in this panel has left
+            tma_store_wait_read<STORE_SLOTS - 1>();  // what its storing thread had here has left
             __syncwarp();
 #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i)
@@ -559,7 +559,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
             store_slot = store_slot + 1 == STORE_SLOTS ? 0 : store_slot + 1;
         }
     }
-    if (lane == 0) tma_store_wait();  // shared memory must outlive the stores that read it
+    tma_store_wait();  // shared memory must outlive the stores that read it
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------

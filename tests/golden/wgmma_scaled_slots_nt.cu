@@ -357,7 +357,7 @@ gemm_e4m3_nt_64x256x1024_sm_90a_1e745ab2(
                 row_ahead[which][i][half] = of_rows[row];
             }
         column_ahead[which][0] = of_columns[0];
-        const bool more = ++asked < slices_to_sum;  // the last slice's are read again
+        const bool more = ++asked < SLICES / CLUSTER_K;  // the last slice's are read again
         of_rows += more ? LDSCALE_A : 0;
         of_columns += more;
     };
@@ -424,6 +424,7 @@ gemm_e4m3_nt_64x256x1024_sm_90a_1e745ab2(
             wgmma_wait<1>();
             add(1);
         }
+        // One of two ways is never taken. Without it ptxas waits for every product by itself.
         if (left == 1) {
             start(1);
             wgmma_wait<1>();

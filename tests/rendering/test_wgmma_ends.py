@@ -52,7 +52,31 @@ def test_parts_of_k_start_early_apart_and_not_in_a_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "rows", "lane"),
+    ("fields", "parts", "slices", "slot", "parity"),
+    [
+        ("m=512 n=512 k=256", 1, "STAGES", "0", "0"),  # as many as there are slots
+        ("m=512 n=512 k=320", 1, "STAGES", "0", "0"),
+        ("m=512 n=512 k=192", 1, "SLICES", "started", "1"),
+        ("m=512 n=512 k=384", 2, "SLICES / SPLIT_K", "started", "1"),
+        ("m=512 n=512 k=576", 2, "STAGES", "0", "0"),  # four and five
+        ("m=512 n=512 k=448", 2, "started", "started % STAGES", "started < STAGES"),
+        ("m=512 n=512 k=dynamic:512 lda=512 ldb=512", 1, "started", "started % STAGES",
+         "started < STAGES"),
+    ],
+)  # fmt: skip
+def test_what_is_started_before_a_block_meets_is_a_constant_where_k_tells(
+    fields: str, parts: int, slices: str, slot: str, parity: str
+) -> None:
+    spec = GemmSpec.from_text(f"{fields} layout=nt arch=sm_90a")
+    choice = WgmmaChoice(64, 128, 1, 1, 4, 1, 1, 8, split_k=parts)
+    source = render_kernel(choice.program(spec, load_arch(spec.arch)).product)
+    assert f"for (int slice = 0; slice < {slices}; ++slice)" in source
+    assert f"        int slot = {slot};\n        u32 parity = {parity};" in source
+    assert ("min(static_cast<int>(STAGES), slices_to_sum)" in source) == (slices == "started")
+
+
+@pytest.mark.parametrize(
+    ("choice", "rows", "by_warp"),
     [
         ((64, 128, 1, 1, 4, 1, 1, 8), 16, True),
         ((128, 128, 2, 1, 4, 1, 1, 8), 16, True),
@@ -61,14 +85,14 @@ def test_parts_of_k_start_early_apart_and_not_in_a_cluster() -> None:
     ],
 )
 def test_warps_store_their_own_rows_unless_consumers_take_turns(
-    choice: tuple[int, ...], rows: int, lane: bool
+    choice: tuple[int, ...], rows: int, by_warp: bool
 ) -> None:
     plan = plan_of(choice, m=512)
     box = next(each for each in plan.tensor_maps if each.name == "map_d")
     assert box.box_outer == rows
     source = render_kernel(plan)
-    assert ("if (lane == 0) tma_store_wait();" in source) == lane
-    assert ("named_barrier(1 + consumer);" in source) != lane
+    assert ("if (lane == 0) {  // a warp's rows" in source) == by_warp
+    assert ("named_barrier(1 + consumer);" in source) != by_warp
 
 
 @given(st.integers(1, 4000), st.integers(1, 40), st.booleans())
