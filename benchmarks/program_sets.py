@@ -216,7 +216,29 @@ ENDS: dict[str, tuple[str, ...]] = {
 }
 """Problems, nt, on which a tile's ends or its turns decide, and tiles that are near."""
 
+LAYOUTS = [
+    *_tiles("128 128 2 2 1 1", "128 128 2 2 2 1", "128 128 2 2 1 2", "128 192 2 2 1 1"),
+    *_tiles("128 256 2 1 1 1", "128 256 2 1 2 1", "64 256 2 2 1 1", "64 192 2 2 1 1"),
+]
+"""Overrides: tiles that every layout admits."""
+
+LIMITED = [
+    *(f"raster_group={group}" for group in (1, 2, 4, 8, 32, 48)),
+    *LAYOUTS,
+]
+"""Overrides: orders of the tree's tile, and other tiles."""
+
 SETS: dict[str, list[tuple[str, list[str]]]] = {
+    "layouts": [
+        *(
+            (f"m=6144 n=2304 k=768 dtype=bf16 layout={letters}", LIMITED)
+            for letters in ("nt", "nn", "tn", "tt")
+        ),
+        *(
+            (f"m=2048 n=2048 k=2048 dtype=bf16 layout={letters}", LIMITED)
+            for letters in ("nt", "tt")
+        ),
+    ],
     "ends": [
         *((f"{problem} layout=nt dtype=bf16", _tiles(*tiles)) for problem, tiles in ENDS.items()),
         ("m=4096 n=7168 k=2048 layout=nt dtype=bf16", _tiles("128 160 2 2 1 1")),

@@ -178,6 +178,18 @@ class Listener:
     def complete(self, token: object, where: Array | None) -> None:
         """An asynchronous write is done for its issuing threads (``where``: bool a access)."""
 
+    def attach(self, barrier: Mbarrier, lanes: Array, *, expected: bool) -> None:
+        """Asynchronous writes of these threads will arrive at an mbarrier, if there are any.
+
+        ``expected``: its count has these arrivals; if not, only an arrival that comes after this
+        keeps the phase from ending before.
+        """
+
+    def hand(
+        self, token: object, where: Array | None, barrier: Mbarrier, *, expected: bool
+    ) -> None:
+        """Such a write is complete with the mbarrier's current phase; see `complete`, `attach`."""
+
     def global_access(self, access: Access) -> None:
         """Global memory is read or written; ``address`` holds the addresses (int64)."""
 

@@ -6,6 +6,7 @@ sense of :mod:`clocks`:
 - An ordinary access is an event of its thread at the current time.
 - A bulk load's write is an event of its mbarrier, at the phase that its bytes count in: whoever
   waited for that phase knows it. It must be ordered after conflicting accesses when it is issued.
+- A cp.async that arrives at an mbarrier is one likewise (:mod:`handed`).
 - A read by wgmma or by a bulk store is an event of the warpgroup's or the thread's agent, at the
   number of its group: whoever waited for that group knows it. It must be ordered after the write
   when it is issued, and after a proxy fence by the writer where that was an ordinary write.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepgemm_codegen.emulator.clocks import Snapshot, merge
+from deepgemm_codegen.emulator.handed import HandedCopies
 from deepgemm_codegen.emulator.listeners import (
     LANE_MASK,
     SITE_SHIFT,
@@ -61,6 +63,13 @@ class _Copy(NamedTuple):
     ids: Array
     per_access: int
 
+    def part(self, where: Array | None) -> tuple[Array, Array]:
+        """Cells and identities of some of the accesses (bool); None for all."""
+        if where is None:
+            return self.cells, self.ids
+        where = np.repeat(where, self.per_access)
+        return self.cells[where], self.ids[where]
+
 
 class OrderListener(Listener):
     """Happens-before checking of shared memory with agents.
@@ -90,6 +99,7 @@ class OrderListener(Listener):
         self.arrived: dict[int, tuple[int, int]] = {}  # site and thread of the last arrival
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # (lane, block) to time, site
         self.landing: dict[int, tuple[Mbarrier, int, int, int]] = {}
+        self.handed = HandedCopies(self.shadow)
 
     # -- ordinary accesses --
 
@@ -162,10 +172,7 @@ class OrderListener(Listener):
         """The threads that issued a cp.async wrote just now."""
         if not isinstance(token, _Copy):
             return
-        cells, ids = token.cells, token.ids
-        if where is not None:
-            where = np.repeat(where, token.per_access)
-            cells, ids = cells[where], ids[where]
+        cells, ids = token.part(where)
         self.shadow.become(cells, ids, self.clocks.now, ids & LANE_MASK)
 
     def barrier(self, blocks: Array | None) -> None:
@@ -220,21 +227,38 @@ class OrderListener(Listener):
         """The phase gets what the threads know; a remote arrival is checked again at the end."""
         for lane in lanes[lanes // self.threads != barrier.block].tolist():
             self.remote[lane, barrier.block] = (self.clocks.now, site)
+        self.handed.let_go(barrier, lanes)
         snapshot = self.clocks.release(lanes)
         self.pending[barrier.number] = merge(self.pending.get(barrier.number), snapshot)
         self.arrived[barrier.number] = (site, int(lanes[0]))
+
+    def attach(self, barrier: Mbarrier, lanes: Array, *, expected: bool) -> None:
+        """The system's arrival says that the phases which the threads knew to be over are."""
+        self.handed.attach(barrier, lanes)
+        if expected:
+            pending = self.pending.get(barrier.number)
+            self.pending[barrier.number] = merge(pending, self._phases(lanes))
+
+    def hand(
+        self, token: object, where: Array | None, barrier: Mbarrier, *, expected: bool
+    ) -> None:
+        """See `HandedCopies`."""
+        if isinstance(token, _Copy):
+            self.handed.hand(*token.part(where), barrier, expected=expected)
 
     def phase(self, barrier: Mbarrier) -> None:
         """What was released is there to be acquired, and the phase's bytes have landed."""
         number = barrier.number
         column, _ = self.barriers[number]
         self.shadow.phases[column] = barrier.phase
+        came = self.handed.phase(barrier)
         snapshots = self.done.setdefault(number, {})
         before, snapshot = snapshots.get(barrier.phase - 1), self.pending.pop(number, None)
         after = before if snapshot is None else merge(before, snapshot)
         if after is not None:
             snapshots[barrier.phase] = after
-        self.waits.end_phase(barrier, after, self.arrived.get(number))
+        sooner = after if came is None else merge(after, came)
+        self.waits.end_phase(barrier, sooner, self.arrived.get(number))
         snapshots.pop(barrier.phase - KEPT_PHASES, None)
 
     def doubts(self, barrier: Mbarrier, lanes: Array) -> Array | None:
@@ -244,7 +268,8 @@ class OrderListener(Listener):
         snapshot = self.done.get(barrier.number, {}).get(barrier.phase)
         if not unsure.any():
             return None
-        if barrier.number not in self.landing and snapshot is not None:
+        unseen = barrier.number in self.landing or barrier.number in self.shadow.copied
+        if not unseen and snapshot is not None:
             size = snapshot.known.size
             unsure &= (self.clocks.known[lanes, :size] < snapshot.known).any(axis=1)
         return unsure
@@ -273,6 +298,8 @@ class OrderListener(Listener):
             if snapshot is not None:
                 self.clocks.acquire(some, snapshot)
             self.clocks.learn(some, column, count)
+            if barrier.number in self.shadow.copied:
+                self.clocks.learn(some, self.shadow.copied[barrier.number], count)
 
     # -- asynchronous agents --
 
@@ -293,17 +320,18 @@ class OrderListener(Listener):
         column, _ = self.barriers[barrier.number]
         self.shadow.become(cells, ids, barrier.phase + 1, column)
         pending = self.pending.get(barrier.number)
-        self.pending[barrier.number] = merge(pending, self._phases(lane))
+        self.pending[barrier.number] = merge(pending, self._phases(np.array([lane])))
         self.landing[barrier.number] = (barrier, barrier.phase + 1, region.site, lane)
 
-    def _phases(self, lane: int) -> Snapshot:
-        """The phases that a thread knows to be over: when what it issues lands, they are.
+    def _phases(self, lanes: Array) -> Snapshot:
+        """The phases that threads know to be over: when what they issue lands, they are.
 
         Of what threads did, a landing says nothing.
         """
-        columns = [column for column, _ in self.barriers.values()]
+        own = [column for column, _ in self.barriers.values()]
+        columns = np.array([*own, *self.shadow.copied.values()])
         known = np.zeros(self.clocks.known.shape[1], np.int32)
-        known[columns] = self.clocks.known[lane, columns]
+        known[columns] = self.clocks.known[np.ix_(lanes, columns)].max(axis=0)
         return Snapshot(known, np.zeros(self.clocks.lanes, np.int32))
 
     def fetch(self, region: Region, agent: Agent, time: int) -> Array | None:

@@ -93,6 +93,7 @@ class Shadow:
     Attributes:
         clocks: who knows what.
         phases: phases completed, by column of an mbarrier.
+        copied: columns of mbarriers that stand for cp.async, whose writes are ordinary ones.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Shadow:
         self.collector = collector
         self.clocks = Clocks(lanes)
         self.phases: dict[int, int] = {}
+        self.copied: dict[int, int] = {}  # by the mbarrier's number
         cells = blocks * shared.stride >> self.shift
         self.time = np.full(cells, _UNWRITTEN, np.int32)
         self.by = np.full(cells, -1, np.int32)
@@ -231,6 +233,9 @@ class Shadow:
         by = self.by[cells]
         ordinary = np.flatnonzero((by >= 0) & (by < self.clocks.lanes))
         late = ordinary[fenced[by[ordinary]] < self.time[cells[ordinary]]]
+        if self.copied:  # the threads that copied have nothing to fence: they never waited
+            copied = np.flatnonzero(np.isin(by, list(self.copied.values())))
+            late = np.concatenate([late, copied])
         if late.size:
             self.report(_NO_FENCE, cells, ids, late, self.ids[cells[late]])
         if True in self.strong:

@@ -189,7 +189,6 @@ def test_a_matrix_instruction_of_part_of_a_warp_is_told() -> None:
         ("add.u32 %r1, %r2, %d3;", "a 32-bit register was expected"),
         ("add.u32 %r1, %r2, %q3;", "unknown name '%q3'"),
         ("ld.global.mystery.u32 %r1, [%d1];", "unsupported modifier mystery"),
-        ("cp.async.mbarrier.arrive.shared.b64 [%r1];", "not implemented yet"),
         ("bra NOWHERE;", "branch to an unknown label"),
         ("ld.global.b128 %r1, [%d1];", "the destination is narrower than the type"),
         ("ld.global.v2.u32 %r1, [%d1];", "2 destinations were expected"),

@@ -17,6 +17,7 @@ _FAMILIES = (
     "cluster",
     "control",
     "convert",
+    "copyarrive",
     "copyasync",
     "dependent",
     "extended",

@@ -18,9 +18,14 @@ from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.emulator.context import Context
     from deepgemm_codegen.emulator.emitter import Emitter
+    from deepgemm_codegen.emulator.listeners import Listener
     from deepgemm_codegen.emulator.nodes import Instruction
+
+__all__ = ["SETTLED", "Pending", "settle"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -137,11 +142,6 @@ def _cp_async(emitter: Emitter, ins: Instruction) -> None:
     _emit(emitter, [ins])
 
 
-@semantics("cp.async.mbarrier", destinations=0)
-def _later(emitter: Emitter, ins: Instruction) -> None:
-    raise emitter.fail(ins, "not implemented yet")
-
-
 @semantics(
     "cp.async.commit_group",
     destinations=0,
@@ -181,8 +181,12 @@ def _wait_all(emitter: Emitter, _ins: Instruction) -> None:
 # -- at run time --
 
 
+SETTLED = int(np.iinfo(np.int64).max)
+"""The group of copies that no wait of their threads concerns any more."""
+
+
 @dataclass(slots=True)
-class _Pending:
+class Pending:
     """Copies of one batch in flight: their lanes, the group each belongs to, listeners' tokens."""
 
     lanes: Array
@@ -218,7 +222,7 @@ def copy_async(context: Context, copies: _Copies, mask: Array | None) -> None:
     values = _fetch(context, source, width, sizes, ids)
     tokens, ids = context.shared.start_copy(target, width, base, ids, values)
     owners = ids & ((1 << SITE_SHIFT) - 1)
-    context.copies.append(_Pending(owners, context.committed.take(owners), tokens))
+    context.copies.append(Pending(owners, context.committed.take(owners), tokens))
 
 
 def _sizes(context: Context, copies: _Copies) -> Array | None:
@@ -298,24 +302,40 @@ def commit_group(context: Context, mask: Array | None) -> None:
 @runtime
 def wait_group(context: Context, allowed: int, mask: Array | None) -> None:
     """Complete all but the newest ``allowed`` groups of each lane; -1: uncommitted ones too."""
-    if not context.copies:
-        return
     done_before = context.committed - allowed
+
+    def done(pending: Pending) -> Array:
+        found: Array = pending.groups < done_before.take(pending.lanes)
+        return found if mask is None else found & mask.take(pending.lanes)
+
+    settle(context, done, lambda listener, token, where: listener.complete(token, where))
+
+
+def settle(
+    context: Context,
+    chosen: Callable[[Pending], Array],
+    tell: Callable[[Listener, object, Array | None], None],
+) -> None:
+    """Take copies out of those that lanes may wait for, and tell the listeners.
+
+    Args:
+        context: of the batch.
+        chosen: which copies of a batch (bool).
+        tell: the listener, its token and which copies of it; None for all.
+    """
     left = []
     for pending in context.copies:
-        done = pending.groups < done_before.take(pending.lanes)
-        if mask is not None:
-            done &= mask.take(pending.lanes)
+        done = chosen(pending)
         if done.all():
             for listener, token in zip(context.shared.listeners, pending.tokens, strict=True):
-                listener.complete(token, None)
+                tell(listener, token, None)
             continue
         left.append(pending)
         if done.any():
             # The listeners keep whole batches: split this one lane by lane.
             for listener, token in zip(context.shared.listeners, pending.tokens, strict=True):
-                listener.complete(token, done)
-            pending.groups = np.where(done, np.iinfo(np.int64).max, pending.groups)
-            if (pending.groups == np.iinfo(np.int64).max).all():
+                tell(listener, token, done)
+            pending.groups = np.where(done, SETTLED, pending.groups)
+            if (pending.groups == SETTLED).all():
                 left.pop()
     context.copies = left

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.emitter import Emitter
     from deepgemm_codegen.emulator.nodes import Instruction
 
-__all__ = ["EFFECTS", "check_phase", "complete", "find", "land_bytes"]
+__all__ = [
+    "EFFECTS",
+    "Site",
+    "active_lanes",
+    "address_of",
+    "check_phase",
+    "complete",
+    "count_arrivals",
+    "find",
+    "land_bytes",
+    "places",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -33,7 +44,7 @@ _SPACES = frozenset({"shared", "shared::cta", "shared::cluster"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
+class Site:
     """What is fixed of one instruction.
 
     Attributes:
@@ -62,7 +73,8 @@ def _check(emitter: Emitter, ins: Instruction, extra: set[str], *, remote: bool 
         raise emitter.fail(ins, "only arrivals and announced bytes reach another block")
 
 
-def _address(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tuple[str, int]:
+def address_of(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tuple[str, int]:
+    """The register of an mbarrier's address, and the offset added to it."""
     if not isinstance(operand, nodes.Address) or operand.extra:
         raise emitter.fail(ins, "an address was expected")
     bits = emitter.bits(operand.base, ins) or 32
@@ -72,8 +84,8 @@ def _address(emitter: Emitter, ins: Instruction, operand: nodes.Operand) -> tupl
 @semantics("mbarrier.init", destinations=0, effects=EFFECTS, asynchronous=True, operands=2)
 def _init(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins, {"init"})
-    address, offset = _address(emitter, ins, ins.operands[0])
-    site = emitter.object(_Site(emitter.site(ins), offset))
+    address, offset = address_of(emitter, ins, ins.operands[0])
+    site = emitter.object(Site(emitter.site(ins), offset))
     count = emitter.source(ins.operands[1], "u32", ins)
     emitter.line(f"mbarrier_init({site}, {address}, {count}, {emitter.mask})")
 
@@ -81,8 +93,8 @@ def _init(emitter: Emitter, ins: Instruction) -> None:
 @semantics("mbarrier.inval", destinations=0, effects=EFFECTS, asynchronous=True, operands=1)
 def _inval(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins, {"inval"})
-    address, offset = _address(emitter, ins, ins.operands[0])
-    site = emitter.object(_Site(emitter.site(ins), offset))
+    address, offset = address_of(emitter, ins, ins.operands[0])
+    site = emitter.object(Site(emitter.site(ins), offset))
     emitter.line(f"mbarrier_inval({site}, {address}, {emitter.mask})")
 
 
@@ -91,11 +103,11 @@ def _arrive(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins, {"arrive", "expect_tx"}, remote=True)
     expects = "expect_tx" in ins.opcode
     state, where, *rest = ins.operands
-    address, offset = _address(emitter, ins, where)
+    address, offset = address_of(emitter, ins, where)
     if len(rest) > 1 or (expects and not rest):
         raise emitter.fail(ins, "another number of operands was expected")
     orders = "relaxed" not in ins.opcode
-    site = emitter.object(_Site(emitter.site(ins), offset, expects=expects, orders=orders))
+    site = emitter.object(Site(emitter.site(ins), offset, expects=expects, orders=orders))
     number = rest[0] if rest else nodes.Immediate("1")
     value = emitter.source(number, "u32", ins)
     out = "None"
@@ -107,8 +119,8 @@ def _arrive(emitter: Emitter, ins: Instruction) -> None:
 @semantics("mbarrier.expect_tx", destinations=0, effects=EFFECTS, asynchronous=True, operands=2)
 def _expect_tx(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins, {"expect_tx"}, remote=True)
-    address, offset = _address(emitter, ins, ins.operands[0])
-    site = emitter.object(_Site(emitter.site(ins), offset, arrives=False, expects=True))
+    address, offset = address_of(emitter, ins, ins.operands[0])
+    site = emitter.object(Site(emitter.site(ins), offset, arrives=False, expects=True))
     value = emitter.source(ins.operands[1], "u32", ins)
     emitter.line(f"mbarrier_arrive({site}, {address}, {value}, None, {emitter.mask})")
 
@@ -116,9 +128,9 @@ def _expect_tx(emitter: Emitter, ins: Instruction) -> None:
 @semantics("mbarrier.try_wait", "mbarrier.test_wait", effects=EFFECTS, asynchronous=True)
 def _wait(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins, {ins.opcode[1], "parity"})
-    address, offset = _address(emitter, ins, ins.operands[1])
+    address, offset = address_of(emitter, ins, ins.operands[1])
     orders = "relaxed" not in ins.opcode
-    site = emitter.object(_Site(emitter.site(ins), offset, orders=orders))
+    site = emitter.object(Site(emitter.site(ins), offset, orders=orders))
     out = emitter.target(ins.operands[0], "pred", ins)
     parity = "parity" in ins.opcode
     code = "u32" if parity else "u64"
@@ -130,12 +142,13 @@ def _wait(emitter: Emitter, ins: Instruction) -> None:
 # -- at run time --
 
 
-def _lanes(context: Context, mask: Array | None) -> Array:
+def active_lanes(context: Context, mask: Array | None) -> Array:
+    """The lanes that execute an instruction."""
     return context.lane_ids if mask is None else np.flatnonzero(mask)
 
 
-def _places(
-    context: Context, site: _Site, address: Array, lanes: Array
+def places(
+    context: Context, site: Site, address: Array, lanes: Array
 ) -> Iterator[tuple[int, int, Array]]:
     """Block, byte offset and lanes of each mbarrier that some lanes address."""
     where = address[lanes].astype(np.int64) + site.offset
@@ -187,10 +200,10 @@ def land_bytes(context: Context, barrier: Mbarrier, count: int, site: int, lane:
 
 @runtime
 def mbarrier_init(
-    context: Context, site: _Site, address: Array, count: Array, mask: Array | None
+    context: Context, site: Site, address: Array, count: Array, mask: Array | None
 ) -> None:
     """Make mbarriers."""
-    lanes = _lanes(context, mask)
+    lanes = active_lanes(context, mask)
     for lane in lanes.tolist():
         where = int(address[lane]) + site.offset
         expected = int(count[lane])
@@ -219,9 +232,9 @@ def mbarrier_init(
 
 
 @runtime
-def mbarrier_inval(context: Context, site: _Site, address: Array, mask: Array | None) -> None:
+def mbarrier_inval(context: Context, site: Site, address: Array, mask: Array | None) -> None:
     """Unmake mbarriers."""
-    for block, offset, some in _places(context, site, address, _lanes(context, mask)):
+    for block, offset, some in places(context, site, address, active_lanes(context, mask)):
         if find(context, site.number, (block, offset), int(some[0])) is not None:
             del context.state.mbarriers[block, offset]
 
@@ -229,17 +242,17 @@ def mbarrier_inval(context: Context, site: _Site, address: Array, mask: Array | 
 @runtime
 def mbarrier_arrive(
     context: Context,
-    site: _Site,
+    site: Site,
     address: Array,
     value: Array,
     out: Array | None,
     mask: Array | None,
 ) -> None:
     """Announce bytes, count arrivals, end the phase."""
-    lanes = _lanes(context, mask)
+    lanes = active_lanes(context, mask)
     if not lanes.size:
         return
-    for block, offset, some in _places(context, site, address, lanes):
+    for block, offset, some in places(context, site, address, lanes):
         barrier = find(context, site.number, (block, offset), int(some[0]))
         if barrier is None:
             continue
@@ -253,7 +266,7 @@ def mbarrier_arrive(
             if site.expects:
                 _expect_bytes(context, barrier, number, site.number, lane)
             if site.arrives:
-                _count(context, barrier, 1 if site.expects else number, site, lane)
+                count_arrivals(context, barrier, 1 if site.expects else number, site, lane)
 
 
 def check_phase(context: Context, barrier: Mbarrier, lanes: Array, site: int) -> None:
@@ -286,7 +299,8 @@ def _expect_bytes(context: Context, barrier: Mbarrier, number: int, site: int, l
         )
 
 
-def _count(context: Context, barrier: Mbarrier, number: int, site: _Site, lane: int) -> None:
+def count_arrivals(context: Context, barrier: Mbarrier, number: int, site: Site, lane: int) -> None:
+    """Count arrivals of one lane; a finding where the phase does not expect so many."""
     if not barrier.arrive(number):
         context.collector.add(
             "over-arrival",
@@ -305,17 +319,17 @@ def _count(context: Context, barrier: Mbarrier, number: int, site: _Site, lane: 
 @runtime
 def mbarrier_parity(
     context: Context,
-    site: _Site,
+    site: Site,
     address: Array,
     parity: Array,
     out: Array,
     mask: Array | None,
 ) -> None:
     """Whether the phase of a parity is complete."""
-    lanes = _lanes(context, mask)
+    lanes = active_lanes(context, mask)
     if not lanes.size:
         return
-    for block, offset, some in _places(context, site, address, lanes):
+    for block, offset, some in places(context, site, address, lanes):
         barrier = find(context, site.number, (block, offset), int(some[0]))
         for bit in np.unique(parity[some]).tolist():
             same = some[parity[some] == bit]
@@ -326,17 +340,17 @@ def mbarrier_parity(
 @runtime
 def mbarrier_state(
     context: Context,
-    site: _Site,
+    site: Site,
     address: Array,
     token: Array,
     out: Array,
     mask: Array | None,
 ) -> None:
     """Whether the phase that an arrival's token names is complete."""
-    lanes = _lanes(context, mask)
+    lanes = active_lanes(context, mask)
     if not lanes.size:
         return
-    for block, offset, some in _places(context, site, address, lanes):
+    for block, offset, some in places(context, site, address, lanes):
         barrier = find(context, site.number, (block, offset), int(some[0]))
         for phase in np.unique(token[some]).tolist():
             same = some[token[some] == phase]
@@ -348,7 +362,7 @@ def mbarrier_state(
 
 def _observe(
     context: Context,
-    site: _Site,
+    site: Site,
     barrier: Mbarrier | None,
     lanes: Array,
     out: Array,
