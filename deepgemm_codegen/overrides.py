@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.errors import InputError, nearest
@@ -57,7 +58,7 @@ class Overrides:
 
     def items(self) -> list[tuple[str, int | str]]:
         """The overrides that are set, in field order."""
-        pairs = [(name, getattr(self, name)) for name in OVERRIDES]
+        pairs = zip(OVERRIDES, _values_of(self), strict=True)
         return [(name, value) for name, value in pairs if value is not None]
 
     def numbers(self) -> dict[str, int]:
@@ -93,6 +94,8 @@ OVERRIDES: dict[str, str] = {
     "repack": "on: first copy A and B, where the family wants them to lie otherwise; off: never",
 }
 """Help text of every override, in the order flags and docs show them."""
+
+_values_of = attrgetter(*OVERRIDES)
 
 OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {
     "family": ("mma_sync", "wgmma", "bandwidth", "simt"),

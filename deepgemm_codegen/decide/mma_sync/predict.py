@@ -21,8 +21,9 @@ scheduler. The longer of work and flow counts in full and the shorter in part.
 
 from __future__ import annotations
 
+from functools import cache
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.mma_sync.pipeline import useful_stages
 from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
@@ -128,27 +129,10 @@ def roofline(problem: Problem, machine: Machine) -> float:
     return machine.launch + first_clocks(machine) + max(math, memory)
 
 
-def kernel_clocks(
-    problem: Problem,
-    machine: Machine,
-    *,
-    tiles: int,
-    tile_k: int,
-    warps: int,
-    warp_rows: int,
-    stages: int,
-    blocks: int,
-    mma: float,
-    feed: float,
-    flow: float,
-    finish: float,
-    dram_bytes: float,
-) -> float:
-    """Clocks of the whole kernel.
+class Candidate(NamedTuple):
+    """What of a kernel its clocks depend on.
 
-    Args:
-        problem: what is computed.
-        machine: where.
+    Attributes:
         tiles: blocks of the grid.
         tile_k: elements of a slice.
         warps: of a block.
@@ -161,6 +145,23 @@ def kernel_clocks(
         finish: clocks of one tile's epilogue.
         dram_bytes: bytes of A and B from device memory.
     """
+
+    tiles: int
+    tile_k: int
+    warps: int
+    warp_rows: int
+    stages: int
+    blocks: int
+    mma: float
+    feed: float
+    flow: float
+    finish: float
+    dram_bytes: float
+
+
+def kernel_clocks(problem: Problem, machine: Machine, candidate: Candidate) -> float:
+    """Clocks of the whole kernel."""
+    tiles, tile_k, warps, warp_rows, stages, blocks, mma, feed, flow, finish, dram_bytes = candidate
     slices = -(-problem.k // tile_k)
     depth = min(stages, useful_stages(slices)) - 1
     per_wave = machine.sms * blocks
@@ -210,6 +211,7 @@ def waste_of(
     )
 
 
+@cache
 def waste_of_panel(row_bytes: int, pass_bytes: int) -> float:
     """The same of rows of so many bytes, filled so many at a time; 0 where no panel serves."""
     return PANEL_TRAFFIC.get(swizzle_bytes_for(row_bytes, pass_bytes), 0.0)
@@ -233,9 +235,7 @@ def predict(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> Predic
     blocks = choice.min_blocks
     traffic = operand_traffic(problem, machine, tile_m, tile_n, blocks, choice.raster_group)
     dram_bytes = traffic * waste
-    clocks = kernel_clocks(
-        problem,
-        machine,
+    candidate = Candidate(
         tiles=tiles,
         tile_k=tile_k,
         warps=warps,
@@ -248,6 +248,7 @@ def predict(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> Predic
         finish=finish_clocks(problem) * tile_m * tile_n,
         dram_bytes=dram_bytes,
     )
+    clocks = kernel_clocks(problem, machine, candidate)
     per_wave = machine.sms * blocks
     resident = min(blocks, -(-tiles // machine.sms))
     dram = dram_bytes / (tiles * slices * machine.dram_rate) if slices else 0.0

@@ -19,6 +19,7 @@ from deepgemm_codegen.decide.mma_sync.pipeline import deepest, slab_bytes, usefu
 from deepgemm_codegen.decide.mma_sync.predict import (
     FRAGMENT_FINISH,
     OVERLAP,
+    Candidate,
     copy_clocks,
     finish_clocks,
     first_clocks,
@@ -171,26 +172,35 @@ class _Search:
         self.least_wait = min(entry.wait for entry in self.slices)
         self.ceiling = inf  # a cost above it cannot win
         self.least_loss = min(slice_loss(problem, tile_k) / tile_k for tile_k in menu.tile_k)
-        self.best: tuple[_Tile, Layout] | None = None
+        self.best: tuple[_Tile, Layout, Candidate] | None = None
         self.clocks = inf
-        self.arguments: dict[str, Any] = {}
         self.traffics: dict[tuple[int, int, int], float] = {}
         self.along_k: dict[int, list[float]] = {}
         self.costed = 0
 
     def tiles(self) -> Iterator[_Tile]:
-        """All tiles whose grid is legal, the lowest floor first."""
+        """The tiles whose grid is legal and that may win, the lowest floor first."""
+        heap = self.floors()
+        heapify(heap)
+        lowest = min(self.menu.raster_group)
+        while heap:
+            tile = _Tile._make(heappop(heap))
+            if not grid(tile.tiles) and not raster(lowest, -(-self.problem.n // tile.tile_n)):
+                yield tile
+
+    def floors(self) -> list[tuple[Any, ...]]:
+        """The fields of a `_Tile` for each tile that may win, in no order."""
         problem, machine, menu = self.problem, self.machine, self.menu
         m, n, k, batch, sms = problem.m, problem.n, problem.k, problem.batch, machine.sms
         copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
         memory_floor, out_floor = self.memory_floor, self.out_floor
         l2_clocks = k * problem.element_bytes / machine.l2_rate
-        share, wait = self.least_share, self.least_wait
+        share, wait, ceiling = self.least_share, self.least_wait, self.ceiling
         columns = {}
         for tile_n in menu.tile_n:
             tiles_n = -(-n // tile_n)
             columns[tile_n] = tiles_n, n / tiles_n, tile_n * copy_b
-        heap = []
+        found = []
         table = tile_table(machine, problem.element_bytes, problem.columns_apart, menu.warps)
         for tile_m in menu.tile_m:
             tiles_m = -(-m // tile_m)
@@ -217,13 +227,11 @@ class _Search:
                     end = out_floor
                 floor = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
                 floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
-                heap.append((floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts))
-        heapify(heap)
-        lowest = min(menu.raster_group)
-        while heap:
-            tile = _Tile._make(heappop(heap))
-            if not grid(tile.tiles) and not raster(lowest, columns[tile.tile_n][0]):
-                yield tile
+                if floor <= ceiling:
+                    found.append(
+                        (floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts)
+                    )
+        return found
 
     def slice_of(self, tile_k: int) -> _Slice:
         """What a slice of k means for the floors, with the deepest ring."""
@@ -339,16 +347,8 @@ class _Search:
         stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
         slabs = slab_bytes(tile_n, warps_m)
         useful = useful_stages(-(-problem.k // tile_k))
-        arguments: dict[str, Any] = {
-            "tiles": tile.tiles,
-            "tile_k": tile_k,
-            "warps": layout.warps,
-            "warp_rows": tile_m // warps_m,
-            "mma": layout.mma,
-            "feed": layout.shared + tile.copies,
-            "flow": flow,
-            "finish": self.finish * tile_m * tile_n,
-        }
+        feed = layout.shared + tile.copies
+        finish = self.finish * tile_m * tile_n
         for blocks in self.menu.min_blocks:
             if blocks >= len(caps) or registers > caps[blocks]:
                 break
@@ -357,19 +357,15 @@ class _Search:
                 break
             traffic = self.traffic(tile, blocks) * waste
             self.costed += 1
-            clocks = kernel_clocks(
-                problem, machine, stages=stages, blocks=blocks, dram_bytes=traffic, **arguments
-            )
+            candidate = Candidate(
+                tile.tiles, tile_k, layout.warps, tile_m // warps_m, stages, blocks,
+                layout.mma, feed, flow, finish, traffic,
+            )  # fmt: skip
+            clocks = kernel_clocks(problem, machine, candidate)
             if clocks <= self.ceiling:
                 self.ceiling = (ceil(clocks / self.unit) - 1) * self.unit
-                self.best = tile, layout
+                self.best = tile, layout, candidate
                 self.clocks = clocks
-                self.arguments = {
-                    **arguments,
-                    "stages": stages,
-                    "blocks": blocks,
-                    "dram_bytes": traffic,
-                }
             if blocks >= tile.rounds:
                 break  # more blocks than the busiest multiprocessor has tiles
 
@@ -391,14 +387,13 @@ class _Search:
         """The best candidate, with the fewest stages that keep its cost."""
         if self.best is None:
             return None
-        tile, layout = self.best
-        arguments = self.arguments
+        tile, layout, candidate = self.best
         problem, machine = self.problem, self.machine
-        blocks, stages = arguments["blocks"], arguments["stages"]
+        blocks, stages = candidate.blocks, candidate.stages
         for count in self.stages:
             if count >= stages:
                 break
-            clocks = kernel_clocks(problem, machine, **{**arguments, "stages": count})
+            clocks = kernel_clocks(problem, machine, candidate._replace(stages=count))
             if clocks <= self.ceiling + self.unit:
                 stages, self.clocks = count, clocks
                 break
@@ -408,7 +403,7 @@ class _Search:
         choice = MmaSyncChoice(
             tile_m=tile.tile_m,
             tile_n=tile.tile_n,
-            tile_k=arguments["tile_k"],
+            tile_k=candidate.tile_k,
             warps_m=layout.warps_m,
             warps_n=layout.warps_n,
             stages=stages,
