@@ -11,6 +11,9 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
+FUSED = "cuBLASLt fused"
+"""cublasLt with an epilogue of its own; the other columns are the plain product."""
+
 SHOWN = ("dtype", "m", "n", "k", "layout", "launch", "split_k", "epilogue", "dtype_d")
 
 
@@ -22,18 +25,39 @@ def problem(spec: str) -> str:
     return " ".join([fields["dtype"], sizes, *rest])
 
 
-def row(kernel: dict[str, Any]) -> str:
+def row(kernel: dict[str, Any], rivals: tuple[str, ...]) -> str:
     """One kernel's line."""
     if kernel.get("us") is None:
         return f"| {problem(kernel['spec'])} | {kernel.get('plan', '')} | {kernel['error']} |"
     cells = [problem(kernel["spec"]), kernel["plan"], f"{kernel['us']:.2f}"]
     cells += [f"{kernel['tflops']:.0f}", f"{kernel['gbs']:.0f}", f"{kernel['of_ceiling']:.0%}"]
-    for rival in ("cuBLAS", "cuBLASLt"):
+    for rival in rivals:
         against = kernel["against"].get(rival, {})
         cells += (
             [f"{against['us']:.2f}", f"{against['ratio']:.3f}"] if against.get("us") else ["", ""]
         )
     return f"| {' | '.join(cells)} |"
+
+
+def fused_lines(kernels: list[dict[str, Any]]) -> list[str]:
+    """The means over cublasLt's own epilogues, each epilogue's apart."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kernel in kernels:
+        beside = kernel.get("against", {}).get(FUSED, {})
+        if kernel.get("us") and beside.get("us"):
+            epilogue = kernel["spec"].split("epilogue=")[1].split()[0]
+            found.setdefault(epilogue, []).append(beside)
+    if not found:
+        return []
+    lines = ["", f"| epilogue | kernels | {FUSED} | least | |", "| --- | --: | --: | --: | --- |"]
+    for epilogue, beside in found.items():
+        ratios = [each["ratio"] for each in beside]
+        mean = exp(sum(map(log, ratios)) / len(ratios))
+        note = beside[0]["note"].partition("; ")[2]
+        lines.append(
+            f"| {epilogue} | {len(ratios)} | **{mean:.3f}** | {min(ratios):.3f} | {note} |"
+        )
+    return lines
 
 
 def dynamic_lines(kernels: list[dict[str, Any]]) -> list[str]:
@@ -68,10 +92,16 @@ def main() -> None:
         gbs = f"{gbs} read, {ceilings['write_gbs']:.0f} GB/s written"
     print(f"- ceilings in this run: {gbs}, {rates} TFLOP/s")
     print("- a ratio above 1 is faster than the library; cuBLAS is its default algorithm, cuBLASLt")
-    print("  the best of its top eight heuristics\n")
-    print("| problem | plan | us | TFLOP/s | GB/s | of ceiling | cuBLAS us | ratio |", end="")
-    print(" cuBLASLt us | ratio |\n| --- | --- |" + " --: |" * 8)
-    print("\n".join(map(row, found["kernels"])))
+    print("  the best of its top eight heuristics")
+    rivals: tuple[str, ...] = ("cuBLAS", "cuBLASLt")
+    if any(FUSED in kernel.get("against", {}) for kernel in found["kernels"]):
+        rivals = (*rivals, FUSED)
+        print(f"- these two compute the plain product; {FUSED} adds the epilogue too, so that its")
+        print("  column compares like with like, but for the exact gelu, of which it has none")
+    heads = ["problem", "plan", "us", "TFLOP/s", "GB/s", "of ceiling"]
+    heads += [text for rival in rivals for text in (f"{rival} us", "ratio")]
+    print(f"\n| {' | '.join(heads)} |\n| --- | --- |" + " --: |" * (len(heads) - 2))
+    print("\n".join(row(kernel, rivals) for kernel in found["kernels"]))
     print("\n| geometric mean | kernels | cuBLAS | cuBLASLt | least of cuBLAS |")
     print("| --- | --: | --: | --: | --: |")
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -85,7 +115,7 @@ def main() -> None:
         }
         means = [f"{exp(sum(map(log, r)) / len(r)):.3f}" if r else "" for r in ratios.values()]
         print(f"| {name} | {len(kernels)} | {' | '.join(means)} | {min(ratios['cuBLAS']):.3f} |")
-    print("\n".join(dynamic_lines(found["kernels"])))
+    print("\n".join([*fused_lines(found["kernels"]), *dynamic_lines(found["kernels"])]))
 
 
 if __name__ == "__main__":

@@ -127,6 +127,11 @@ def _choice(plan: KernelPlan) -> str:
     return " ".join(words)
 
 
+def _steps(spec: GemmSpec) -> str:
+    """The epilogue's steps as a flag writes them."""
+    return ",".join(map(str, spec.epilogue))
+
+
 def _blank(spec: GemmSpec, name: str, where: str) -> Row:
     """A row with what the spec alone tells."""
     batch = f"{spec.batch}*" if spec.batch > 1 else ""
@@ -140,8 +145,9 @@ def _blank(spec: GemmSpec, name: str, where: str) -> Row:
         where=where,
         label=spec.label,
         shape=f"{batch}{spec.m.size}x{spec.n.size}x{spec.k.size}",
-        kind=f"{types} {letters}{' by block' if spec.block_scaled else ''}",
+        kind=" ".join([types, letters, *(["by block"] if spec.block_scaled else [])]),
         group=group_of(spec),
+        steps=_steps(spec),
     )
 
 
@@ -203,8 +209,7 @@ def _row(entry: Entry) -> Row:
     if dynamic:
         notes.append(f"dynamic {', '.join(dynamic)} at the planned size")
     if spec.epilogue:
-        steps = ",".join(map(str, spec.epilogue))
-        notes.append(f"the kernel adds {steps}; cuBLAS computes the plain product")
+        notes.append(f"the kernel adds {_steps(spec)}; cuBLAS computes the plain product")
     return replace(
         _blank(spec, entry.program.name, entry.where),
         choice=_choice(plan),

@@ -160,7 +160,7 @@ def fused_call_of(problem: Problem) -> Call | None:
             return None
         epilogue |= _FUSED[step.kind]
         if step.kind == "gelu":
-            note = "its GELU is the tanh form, which takes less than erf"
+            note = "its GELU is the tanh form; of the exact one, which takes more, it has none"
     if steps:
         return None
     return replace(call_of(problem), note=note, epilogue=epilogue, bias=bias)

@@ -34,7 +34,8 @@ CUBLASLT = "cuBLASLt"
 """The best of cublasLt's top eight heuristics."""
 
 FUSED = "cuBLASLt fused"
-"""The same with the epilogue that cublasLt fuses, of kernels whose steps it can."""
+"""The same with the epilogue that cublasLt fuses, of kernels whose steps it can: it computes what
+the kernel does, the other columns the plain product."""
 
 _NOTHING = Work(0.0, 0.0)
 
@@ -112,6 +113,7 @@ class Row:
         spec: its spec, as `GemmSpec.from_text` reads it.
         where: the kernel file's place, or empty.
         label, shape, kind, choice: as the table prints them.
+        steps: the epilogue's, as a spec writes them.
         group: what its ratio is averaged with.
         built_for: the architecture of the cubin that ran; empty where none did.
         unit: the matrix instruction.
@@ -133,6 +135,7 @@ class Row:
     kind: str
     group: str
     choice: str = ""
+    steps: str = ""
     built_for: str = ""
     unit: Unit = "mma.sync"
     work: Work = _NOTHING
@@ -145,6 +148,11 @@ class Row:
     sets: int = 0
     resources: tuple[int, int] = (0, 0)
 
+    @property
+    def fused_group(self) -> str:
+        """What its ratio to cublasLt's own epilogue is averaged with."""
+        return f"{self.steps}, {self.kind.split()[0]}"
+
     def ratio(self, name: str) -> float | None:
         """Times faster than a rival: its time over the kernel's."""
         for rival in self.rivals:
@@ -155,11 +163,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Geometric means of some rows' ratios, by rival; NaN where no row has one."""
+    """Geometric means of some rows' ratios, by rival; NaN where no row has one.
+
+    Attributes:
+        name: what the rows have in common.
+        count: rows.
+        ratios: the means.
+        fused: whether it is an epilogue, of which cublasLt's own is the rival that matters.
+    """
 
     name: str
     count: int
     ratios: tuple[tuple[str, float], ...]
+    fused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +204,24 @@ class Report:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups in the order of their first rows, then all rows where there are several."""
+        """The groups in the order of their first rows, then all rows where there are several.
+
+        Behind them a group for each epilogue that cublasLt fuses too: see `Group.fused`.
+        """
         timed = [row for row in self.rows if row.timing is not None]
         names = list(dict.fromkeys(row.group for row in timed))
         parts = [(name, [row for row in timed if row.group == name]) for name in names]
         if len(parts) > 1:
             parts.append(("all", timed))
-        return tuple(Group(name, len(rows), self._means(rows)) for name, rows in parts)
+        beside = [row for row in timed if row.ratio(FUSED) is not None]
+        own = [
+            (name, [row for row in beside if row.fused_group == name])
+            for name in dict.fromkeys(row.fused_group for row in beside)
+        ]
+        return (
+            *(Group(name, len(rows), self._means(rows)) for name, rows in parts),
+            *(Group(name, len(rows), self._means(rows), fused=True) for name, rows in own),
+        )
 
     def _means(self, rows: Sequence[Row]) -> tuple[tuple[str, float], ...]:
         return tuple(

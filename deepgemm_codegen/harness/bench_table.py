@@ -23,7 +23,7 @@ __all__ = [
     "plain",
 ]
 
-FORMAT = "1.1"
+FORMAT = "1.2"
 """Of the JSON: additions raise the minor, removals the major."""
 
 _LEFT = 3
@@ -57,7 +57,7 @@ def columns(report: Report) -> tuple[str, ...]:
 
 def cells(report: Report, row: Row) -> tuple[str, ...]:
     """One line of the table; a dash where there is no figure."""
-    name = f"{row.label} {row.shape}" if row.label else row.shape
+    name = " ".join(filter(None, (row.label, row.shape, row.steps)))
     plan = row.choice
     if row.built_for:
         plan += f" {row.built_for}"
@@ -115,12 +115,19 @@ def head_lines(report: Report) -> list[str]:
 
 
 def group_lines(report: Report) -> list[str]:
-    """Geometric means of the ratios, a line a group."""
+    """Geometric means of the ratios, a line a group.
+
+    cublasLt's own epilogue is compared by epilogue, the plain product by shape.
+    """
     if not report.rivals:
         return []
     lines = []
     for group in report.groups:
-        means = ", ".join(f"{name} {mean:.3f}" for name, mean in group.ratios if not isnan(mean))
+        means = ", ".join(
+            f"{name} {mean:.3f}"
+            for name, mean in group.ratios
+            if not isnan(mean) and (name == FUSED) == group.fused
+        )
         if means:
             kernels = "kernel" if group.count == 1 else "kernels"
             lines.append(f"geometric mean, {group.name}, {group.count} {kernels}: {means}")
@@ -142,13 +149,18 @@ def note_lines(report: Report) -> list[str]:
             elif rival.name == FUSED and ";" in rival.note:  # behind the algorithm's rank
                 remarks.append(f"{FUSED}:{rival.note.partition(';')[2]}")
         for remark in remarks:
-            about.setdefault(remark, []).append(row.label or f"{row.shape} {row.kind}")
+            about.setdefault(remark, []).append(
+                row.label or " ".join(filter(None, (row.shape, row.kind, row.steps)))
+            )
     lines = [f"{_named(names, len(report.rows))}: {remark}" for remark, names in about.items()]
     if report.rivals:
-        lines.append(
+        legend = (
             f"ratio: the library's time over the kernel's, above 1 is faster; {CUBLAS} is its"
             f" default algorithm, {CUBLASLT} the best of its top eight heuristics"
         )
+        if FUSED in report.rivals:
+            legend += f", both of the plain product; {FUSED} computes what the kernel does"
+        lines.append(legend)
     return lines
 
 
@@ -189,6 +201,7 @@ def as_json(report: Report, **fields: Any) -> str:
             {
                 "name": group.name,
                 "count": group.count,
+                "fused": group.fused,
                 "geometric_mean": {n: None if isnan(r) else r for n, r in group.ratios},
             }
             for group in report.groups

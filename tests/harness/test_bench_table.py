@@ -12,10 +12,11 @@ import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_roofline
+from deepgemm_codegen.harness.bench_data import FUSED, RivalTime
 from deepgemm_codegen.harness.bench_roofline import draw, require_matplotlib, roofline
 from deepgemm_codegen.harness.bench_stats import Ceilings
 from deepgemm_codegen.harness.bench_table import as_json, plain
-from tests.harness.bench_support import report
+from tests.harness.bench_support import report, timing
 
 TABLE = """\
 Paper GPU, sm_90, 132 multiprocessors
@@ -43,6 +44,37 @@ def test_the_table() -> None:
     assert plain(report()) == TABLE
 
 
+def test_an_epilogue_that_cublaslt_fuses_has_a_mean_of_its_own() -> None:
+    """The plain product is averaged by shape, cublasLt's own epilogue by epilogue."""
+    whole = report()
+    cube, second, wrong = whole.rows
+    rows = [
+        replace(cube, steps=steps, rivals=(*cube.rivals, RivalTime(FUSED, timing(us), note)))
+        for steps, us, note in (
+            ("bias:fp16,gelu_tanh", 180.0 * 1.21, "heuristic 1 of 8"),
+            ("bias:fp16,gelu_tanh", 180.0, "heuristic 1 of 8"),
+            ("bias:fp16,gelu", 180.0 * 1.05, "heuristic 1 of 8; it has none"),
+        )
+    ]
+    text = plain(replace(whole, rows=(*rows, second, wrong)))
+    assert "cube 4096x4096x4096 bias:fp16,gelu_tanh  fp16 nt" in text
+    assert (
+        "geometric mean, all, 4 kernels: cuBLAS 1.010, cuBLASLt 1.010\n"
+        "geometric mean, bias:fp16,gelu_tanh, fp16, 2 kernels: cuBLASLt fused 1.100\n"
+        "geometric mean, bias:fp16,gelu, fp16, 1 kernel: cuBLASLt fused 1.050\n"
+    ) in text
+    assert "\ncube: cuBLASLt fused: it has none\n" in text
+    assert text.endswith(
+        "heuristics, both of the plain product; cuBLASLt fused computes what the kernel does\n"
+    )
+    groups = json.loads(as_json(replace(whole, rows=tuple(rows))))["groups"]
+    assert [(g["name"], g["fused"]) for g in groups] == [
+        ("aligned, fp16", False),
+        ("bias:fp16,gelu_tanh, fp16", True),
+        ("bias:fp16,gelu, fp16", True),
+    ]
+
+
 def test_without_rivals_there_are_no_columns_for_them() -> None:
     whole = report()
     alone = replace(whole, against="none", rows=tuple(replace(r, rivals=()) for r in whole.rows))
@@ -63,7 +95,7 @@ def test_a_note_that_concerns_all_says_so() -> None:
 
 def test_json_holds_the_figures() -> None:
     document = json.loads(as_json(report(), exit_code=1, seed=0))
-    assert document["format"] == "1.1"
+    assert document["format"] == "1.2"
     assert (document["exit_code"], document["seed"]) == (1, 0)
     assert document["machine"]["software"] == {"cupy": "14.0", "cuBLAS": "130002"}
     assert document["ceilings"] == {
