@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from deepgemm_codegen.tiles import WARP, MatrixOperand
+from deepgemm_codegen.tiles import WARP, Extent, MatrixOperand
 
 __all__ = ["LANES_M", "LANES_N", "PAD", "QUAD", "Simt", "SimtOperand"]
 
@@ -116,6 +116,28 @@ class SimtOperand(MatrixOperand):
         return "" if self.name == "a" else "A_BYTES + "
 
     @property
+    def first_row(self) -> str:
+        """C expression of the stored row of a thread's first vector, in the block's first slice."""
+        origin = self._first(self.rows)
+        return f"({origin} + {self.name}_row)" if origin else f"{self.name}_row"
+
+    @property
+    def first_column(self) -> str:
+        """The same of the first element in its row."""
+        origin = self._first(self.columns)
+        return f"{origin} + {self.name}_column" if origin else f"{self.name}_column"
+
+    @staticmethod
+    def _first(extent: Extent) -> str:
+        """C expression of the tile's first element along an extent, or of its first slice."""
+        return "" if extent.role == "k" else f"{extent.role}0"
+
+    @property
+    def slice_step(self) -> str:
+        """C expression of the elements in memory from one slice to the next."""
+        return "TILE_K" if self.k_major else f"TILE_K * {self.leading_symbol}"
+
+    @property
     def pass_step(self) -> str:
         """C expression of the bytes in shared memory from one pass of the copy to the next."""
         step = (
@@ -175,6 +197,11 @@ class Simt:
     def operands_in_registers(self) -> tuple[SimtOperand, ...]:
         """The operands that pass through registers on their way to shared memory."""
         return tuple(operand for operand in self.operands if not operand.in_flight)
+
+    @property
+    def copied_in(self) -> int:
+        """What part of a slice's steps a later slice's copies are shared among: half of them."""
+        return 2
 
     @property
     def threads(self) -> int:

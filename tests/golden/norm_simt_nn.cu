@@ -51,6 +51,7 @@ enum : int {
     THREAD_M = WARP_M / LANES_M,
     THREAD_N = WARP_N / LANES_N,
     STEPS = TILE_K,
+    COPY_STEPS = TILE_K / 2,  // that start a later slice's copies, a part each
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
@@ -168,33 +169,35 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
         const int b_row = thread / B_ROW_VECTORS;
         const int b_target = A_BYTES + (b_row * B_PITCH + b_column) * 4;
 
-        // Starts copying this thread's part of A's slice into a slot; it stays in flight.
-        auto start_a = [&](u32 slot, int slice) {
-            const fp32* first = a + (m0 + a_row) * LDA
-                + slice * TILE_K + a_column;
+        const fp32* a_next = a + (m0 + a_row) * LDA + a_column;  // of the next slice
+        // Starts copying this thread's vectors of A's slice into a slot, or a part of them;
+        // they stay in flight.
+        auto start_a = [&](u32 slot, int slice, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < A_VECTORS; ++vector) {
-                const fp32* source = first + vector * A_PASS_ROWS * LDA;
+            for (int vector = part; vector < A_VECTORS; vector += parts) {
+                const fp32* source = a_next + vector * A_PASS_ROWS * LDA;
                 const int row = m0 + a_row + vector * A_PASS_ROWS;
                 const int bytes = row < M ? A_VECTOR : 0;
                 const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * 4);
                 cp_async_4_partial(target, source, bytes);
             }
+            if (part == parts - 1) a_next += TILE_K;
         };
 
-        // Starts copying this thread's part of B's slice into a slot; it stays in flight.
-        auto start_b = [&](u32 slot, int slice) {
-            const fp32* first = b + (slice * TILE_K + b_row) * LDB
-                + n0 + b_column;
+        const fp32* b_next = b + b_row * LDB + n0 + b_column;  // of the next slice
+        // Starts copying this thread's vectors of B's slice into a slot, or a part of them;
+        // they stay in flight.
+        auto start_b = [&](u32 slot, int slice, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < B_VECTORS; ++vector) {
-                const fp32* source = first + vector * B_PASS_ROWS * LDB;
+            for (int vector = part; vector < B_VECTORS; vector += parts) {
+                const fp32* source = b_next + vector * B_PASS_ROWS * LDB;
                 const int column = n0 + b_column;
                 const int left = N - column;
                 const int bytes = min(max(left, 0), B_VECTOR / 4) * 4;
                 const u32 target = ring + slot + b_target + vector * (B_PASS_ROWS * B_PITCH * 4);
                 cp_async_16_partial(target, source, bytes);
             }
+            if (part == parts - 1) b_next += TILE_K * LDB;
         };
 
         // -- one k: this thread's rows of A and columns of B, and all their products --
@@ -236,8 +239,8 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
             write += STAGE_BYTES;
         }
 
-        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, and step t
-        //    while the fragments of step t + 1 are on theirs, across slices too --
+        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, some of its
+        //    copies a step, and step t while the fragments of step t + 1 are on theirs --
         u32 read = 0;
         cp_async_wait<STAGES - 2>();  // this thread's part of slice 0 has landed
         __syncthreads();  // slice 0 is complete
@@ -247,19 +250,20 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
             const int next = slice + STAGES - 1;
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                if (step == 0) {
-                    if (next < SLICES) {
-                        start_a(write, next);
-                        start_b(write, next);
-                    }
-                    cp_async_commit();  // also when empty, so that the wait can count
+                if (step < COPY_STEPS && next < SLICES) {
+                    start_a(write, next, step, COPY_STEPS);
+                    start_b(write, next, step, COPY_STEPS);
                 }
+                if (step == COPY_STEPS) cp_async_commit();  // also when empty: the wait counts
                 if (step < STEPS - 1) {
                     load_fragments((step + 1) % 2, read, step + 1);
-                } else if (slice + 1 < SLICES) {
+                } else {
                     cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
                     __syncthreads();  // it is complete, and nobody reads this slice's slot any more
-                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
+                    // No branch: the compiler then multiplies across the barrier. Behind the last
+                    // slice its own first step is read again, for nobody.
+                    if (slice + 1 < SLICES)
+                        read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
                     load_fragments(0, read, 0);
                 }
                 multiply(step % 2);

@@ -50,6 +50,7 @@ enum : int {
     THREAD_M = WARP_M / LANES_M,
     THREAD_N = WARP_N / LANES_N,
     STEPS = TILE_K,
+    COPY_STEPS = TILE_K / 2,  // that start a later slice's copies, a part each
     TILES_N = (N + TILE_D - 1) / TILE_D,
     SLICES = (K + TILE_K - 1) / TILE_K,
 };
@@ -205,21 +206,21 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
         const int b_row = thread / B_ROW_VECTORS;
         const int b_target = A_BYTES + (b_row * B_PITCH + b_column) * 4;
 
-        // Reads this thread's part of A's slice into registers.
+        const fp16* a_next = a + (m0 + a_row) * LDA + a_column;  // of the next slice
+        // Reads this thread's vectors of A's slice into registers, or a part of them.
         struct alignas(A_VECTOR) AVector { fp16 element[1]; };
         AVector a_held[A_VECTORS];
-        auto start_a = [&](int slice) {
-            const fp16* first = a + (m0 + a_row) * LDA
-                + slice * TILE_K + a_column;
+        auto start_a = [&](int slice, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < A_VECTORS; ++vector) {
-                const fp16* source = first + vector * A_PASS_ROWS * LDA;
+            for (int vector = part; vector < A_VECTORS; vector += parts) {
+                const fp16* source = a_next + vector * A_PASS_ROWS * LDA;
                 const int row = m0 + a_row + vector * A_PASS_ROWS;
                 const int column = slice * TILE_K + a_column;
                 const int left = row < m ? K - column : 0;
                 const int bytes = min(max(left, 0), A_VECTOR / 2) * 2;
                 a_held[vector] = bytes ? *reinterpret_cast<const AVector*>(source) : AVector{};
             }
+            if (part == parts - 1) a_next += TILE_K;
         };
         // Writes it to a slot, as fp32.
         auto land_a = [&](u32 slot) {
@@ -234,21 +235,22 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
             }
         };
 
-        // Reads this thread's part of B's slice into registers.
+        const fp16* b_next = b + b_row * LDB
+            + n0 + column_of_b(b_column, N);  // of the next slice
+        // Reads this thread's vectors of B's slice into registers, or a part of them.
         struct alignas(B_VECTOR) BVector { fp16 element[1]; };
         BVector b_held[B_VECTORS];
-        auto start_b = [&](int slice) {
-            const fp16* first = b + (slice * TILE_K + b_row) * LDB
-                + n0 + column_of_b(b_column, N);
+        auto start_b = [&](int slice, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < B_VECTORS; ++vector) {
-                const fp16* source = first + vector * B_PASS_ROWS * LDB;
+            for (int vector = part; vector < B_VECTORS; vector += parts) {
+                const fp16* source = b_next + vector * B_PASS_ROWS * LDB;
                 const int row = slice * TILE_K + b_row + vector * B_PASS_ROWS;
                 const int column = n0 + column_of_b(b_column, N);
                 const int left = row < K ? 2 * N - column : 0;
                 const int bytes = min(max(left, 0), B_VECTOR / 2) * 2;
                 b_held[vector] = bytes ? *reinterpret_cast<const BVector*>(source) : BVector{};
             }
+            if (part == parts - 1) b_next += TILE_K * LDB;
         };
         // Writes it to a slot, as fp32.
         auto land_b = [&](u32 slot) {
@@ -303,8 +305,8 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
             write += STAGE_BYTES;
         }
 
-        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, and step t
-        //    while the fragments of step t + 1 are on theirs, across slices too --
+        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, some of its
+        //    copies a step, and step t while the fragments of step t + 1 are on theirs --
         u32 read = 0;
         __syncthreads();  // slice 0 is complete
         if (0 < SLICES)
@@ -313,21 +315,22 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
             const int next = slice + STAGES - 1;
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                if (step == 0) {
-                    if (next < SLICES) {
-                        start_a(next);
-                        start_b(next);
-                    }
+                if (step < COPY_STEPS && next < SLICES) {
+                    start_a(next, step, COPY_STEPS);
+                    start_b(next, step, COPY_STEPS);
                 }
                 if (step < STEPS - 1) {
                     load_fragments((step + 1) % 2, read, step + 1);
-                } else if (slice + 1 < SLICES) {
+                } else {
                     if (next < SLICES) {
                         land_a(write);
                         land_b(write);
                     }
                     __syncthreads();  // it is complete, and nobody reads this slice's slot any more
-                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
+                    // No branch: the compiler then multiplies across the barrier. Behind the last
+                    // slice its own first step is read again, for nobody.
+                    if (slice + 1 < SLICES)
+                        read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
                     load_fragments(0, read, 0);
                 }
                 multiply(step % 2);

@@ -48,6 +48,7 @@ enum : int {
     THREAD_M = WARP_M / LANES_M,
     THREAD_N = WARP_N / LANES_N,
     STEPS = TILE_K,
+    COPY_STEPS = TILE_K / 2,  // that start a later slice's copies, a part each
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
 };
@@ -187,13 +188,13 @@ gemm_fp32_tn_dyn1000x500x1001_sm_80_dffd0b23(
         const int b_row = thread / B_ROW_VECTORS;
         const int b_target = A_BYTES + (b_row * B_PITCH + b_column) * 4;
 
-        // Starts copying this thread's part of A's slice into a slot; it stays in flight.
-        auto start_a = [&](u32 slot, int slice) {
-            const fp32* first = a + (slice * TILE_K + a_row) * LDA
-                + m0 + a_column;
+        const fp32* a_next = a + a_row * LDA + m0 + a_column;  // of the next slice
+        // Starts copying this thread's vectors of A's slice into a slot, or a part of them;
+        // they stay in flight.
+        auto start_a = [&](u32 slot, int slice, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < A_VECTORS; ++vector) {
-                const fp32* source = first + vector * A_PASS_ROWS * LDA;
+            for (int vector = part; vector < A_VECTORS; vector += parts) {
+                const fp32* source = a_next + vector * A_PASS_ROWS * LDA;
                 const int row = slice * TILE_K + a_row + vector * A_PASS_ROWS;
                 const int column = m0 + a_column;
                 const int left = row < K ? m - column : 0;
@@ -201,15 +202,16 @@ gemm_fp32_tn_dyn1000x500x1001_sm_80_dffd0b23(
                 const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * A_PITCH * 4);
                 cp_async_16_partial(target, source, bytes);
             }
+            if (part == parts - 1) a_next += TILE_K * LDA;
         };
 
-        // Starts copying this thread's part of B's slice into a slot; it stays in flight.
-        auto start_b = [&](u32 slot, int slice) {
-            const fp32* first = b + (slice * TILE_K + b_row) * LDB
-                + n0 + b_column;
+        const fp32* b_next = b + b_row * LDB + n0 + b_column;  // of the next slice
+        // Starts copying this thread's vectors of B's slice into a slot, or a part of them;
+        // they stay in flight.
+        auto start_b = [&](u32 slot, int slice, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < B_VECTORS; ++vector) {
-                const fp32* source = first + vector * B_PASS_ROWS * LDB;
+            for (int vector = part; vector < B_VECTORS; vector += parts) {
+                const fp32* source = b_next + vector * B_PASS_ROWS * LDB;
                 const int row = slice * TILE_K + b_row + vector * B_PASS_ROWS;
                 const int column = n0 + b_column;
                 const int left = row < K ? N - column : 0;
@@ -217,6 +219,7 @@ gemm_fp32_tn_dyn1000x500x1001_sm_80_dffd0b23(
                 const u32 target = ring + slot + b_target + vector * (B_PASS_ROWS * B_PITCH * 4);
                 cp_async_16_partial(target, source, bytes);
             }
+            if (part == parts - 1) b_next += TILE_K * LDB;
         };
 
         // -- one k: this thread's rows of A and columns of B, and all their products --
@@ -258,8 +261,8 @@ gemm_fp32_tn_dyn1000x500x1001_sm_80_dffd0b23(
             write += STAGE_BYTES;
         }
 
-        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, and step t
-        //    while the fragments of step t + 1 are on theirs, across slices too --
+        // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, some of its
+        //    copies a step, and step t while the fragments of step t + 1 are on theirs --
         u32 read = 0;
         cp_async_wait<STAGES - 2>();  // this thread's part of slice 0 has landed
         __syncthreads();  // slice 0 is complete
@@ -269,19 +272,20 @@ gemm_fp32_tn_dyn1000x500x1001_sm_80_dffd0b23(
             const int next = slice + STAGES - 1;
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                if (step == 0) {
-                    if (next < SLICES) {
-                        start_a(write, next);
-                        start_b(write, next);
-                    }
-                    cp_async_commit();  // also when empty, so that the wait can count
+                if (step < COPY_STEPS && next < SLICES) {
+                    start_a(write, next, step, COPY_STEPS);
+                    start_b(write, next, step, COPY_STEPS);
                 }
+                if (step == COPY_STEPS) cp_async_commit();  // also when empty: the wait counts
                 if (step < STEPS - 1) {
                     load_fragments((step + 1) % 2, read, step + 1);
-                } else if (slice + 1 < SLICES) {
+                } else {
                     cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
                     __syncthreads();  // it is complete, and nobody reads this slice's slot any more
-                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
+                    // No branch: the compiler then multiplies across the barrier. Behind the last
+                    // slice its own first step is read again, for nobody.
+                    if (slice + 1 < SLICES)
+                        read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
                     load_fragments(0, read, 0);
                 }
                 multiply(step % 2);
