@@ -37,9 +37,14 @@ __all__ = [
 WARPS_M = (1, 2, 4, 8)
 WARPS_N = (1, 2, 4, 8, 16, 32)
 
-MOST_HELD = 32
-"""Elements of a row that a thread holds at most: with as many that it is about to read, and what
-addresses take, they leave room for three quarters of a multiprocessor's threads or more."""
+MOST_HELD, MOST_EIGHTS = 32, 40
+"""Elements of a row that a thread holds at most, and where it takes eight at a time, which needs
+fewer addresses: with what it is about to read they leave room for half of a multiprocessor's
+threads or more. At 8192x5120 five vectors in each of 128 threads leave none idle, where three in
+256 do."""
+
+ROOMY = 16
+"""Warps of a block that have registers for `MOST_EIGHTS`."""
 
 INSTRUCTIONS = 8
 """Of an element on its way through a norm: widened, summed, centred, squared, scaled, weighed,
@@ -134,8 +139,10 @@ def violations(task: RowTask, choice: RowChoice) -> Iterator[Violation]:
     blocks = -(-task.rows // warps_m)
     if blocks > MAX_GRID:
         yield "grid", blocks, MAX_GRID
-    if held * task.vector > MOST_HELD:
-        yield "held", held * task.vector, MOST_HELD
+    roomy = task.vector == 8 and warps_m * warps_n <= ROOMY
+    most = MOST_EIGHTS if roomy else MOST_HELD
+    if held * task.vector > most:
+        yield "held", held * task.vector, most
 
 
 def cost_of(task: RowTask, choice: RowChoice) -> Cost:
