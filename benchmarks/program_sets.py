@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shape_sets import SHAPE_SETS
+
 __all__ = ["SETS"]
 
 
@@ -357,5 +359,6 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         *_stepped("m=8192 n=8192 k=1024"),
         *_stepped("m=512 n=6144 k=4096"),
     ],
+    **SHAPE_SETS,
 }
 """By name: a problem, and overrides for it."""

@@ -1,6 +1,6 @@
 """Measures programs under overrides beside cuBLAS: one of the sets of ``program_sets.py``.
 
-    python benchmarks/program_sweep.py --set cluster_k --out FOLDER [--seconds 240]
+    python benchmarks/program_sweep.py --set cluster_k --out FOLDER [--seconds 240] [--warm 0.1]
 
 For each shape of a set the tree's own program and the programs under some overrides are built (in
 parallel, before the GPU is touched), checked on random rows against float64, and timed side by
@@ -28,9 +28,10 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.errors import CodegenError
+from deepgemm_codegen.harness.bench_ceilings import datasheet
 from deepgemm_codegen.harness.bench_data import Entry
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
-from deepgemm_codegen.harness.bench_stats import Timing, launches_for, sets_for
+from deepgemm_codegen.harness.bench_stats import Timing, launches_for, sets_for, work_of
 from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.render import render_program
@@ -86,9 +87,12 @@ def clusters_at_once(device: CupyBench, entry: Entry) -> int | str:
 
 
 def measure(
-    device: CupyBench, text: str, built: list[tuple[Entry | None, dict[str, Any]]]
+    device: CupyBench, text: str, built: list[tuple[Entry | None, dict[str, Any]]], warm: float
 ) -> dict[str, Any]:
-    """Times every right program of a shape beside cuBLAS; a wrong one has its fault instead."""
+    """Times every right program of a shape beside cuBLAS; a wrong one has its fault instead.
+
+    Each program runs ``warm`` seconds first, and a graph lasts as long as in ``bench``.
+    """
     entries = [(entry, facts) for entry, facts in built if entry is not None]
     problem = bind(entries[0][0].program)
     sets = sets_for(sum(m.elements * m.dtype.bytes for m in problem.matrices), device.free_bytes)
@@ -105,7 +109,9 @@ def measure(
         if not facts["fault"]:
             sides.append(side)
             timed.append(facts)
-    taken = loaded.time(sides, launches_for(sets, 2.0), warm_seconds=0.02)
+    machine = device.machine
+    roof = datasheet(machine.arch, machine.gpu, machine.sms).roof_us(work_of(problem), "wgmma")
+    taken = loaded.time(sides, launches_for(sets, roof), warm_seconds=warm)
     for facts, samples in zip(timed, taken[len(rivals) :], strict=True):
         facts["us"] = round(Timing.of(samples).median_us, 3)
     for entry, facts in entries:
@@ -144,6 +150,7 @@ def main() -> None:
     parser.add_argument("--set", choices=tuple(SETS), required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=400.0)
+    parser.add_argument("--warm", type=float, default=0.1)
     parser.add_argument("--build-only", action="store_true")
     options = parser.parse_args()
     begun = time.perf_counter()
@@ -170,7 +177,8 @@ def main() -> None:
         if time.perf_counter() - begun > options.seconds:
             print(f"no time for {text}")
             continue
-        results.append(measure(device, text, [built[text, each] for each in ("", *overrides)]))
+        results.append(measure(device, text, [built[text, each] for each in ("", *overrides)],
+                               options.warm))  # fmt: skip
         _show(results[-1])
         path.write_text(json.dumps(document) + "\n", encoding="utf-8")  # what is known so far
 
