@@ -357,6 +357,7 @@ gemm_fp16_tn_dyn512x77x136_sm_90a_f0a6ae28(
                 parity ^= slot == 0;  // the next round
             }
         }
+#pragma unroll 1
         for (int waited = 0; waited < STAGES; ++waited) {  // the neighbours still arrive here
             mbarrier_wait(empty + slot * 8, parity);
             slot = slot + 1 == STAGES ? 0 : slot + 1;

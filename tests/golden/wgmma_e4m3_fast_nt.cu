@@ -369,6 +369,7 @@ gemm_e4m3_nt_4096x4096x4096_sm_90a_85160341(
                 parity ^= slot == 0;  // the next round
             }
         }
+#pragma unroll 1
         for (int waited = 0; waited < STAGES; ++waited) {  // the neighbours still arrive here
             mbarrier_wait(empty + slot * 8, parity);
             slot = slot + 1 == STAGES ? 0 : slot + 1;

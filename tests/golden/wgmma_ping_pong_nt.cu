@@ -368,6 +368,7 @@ gemm_bf16_nt_4096x2112x768_sm_90a_d27efece(
                 parity ^= slot == 0;  // the next round
             }
         }
+#pragma unroll 1
         for (int waited = 0; waited < STAGES; ++waited) {  // the neighbours still arrive here
             mbarrier_wait(empty + slot * 8, parity);
             slot = slot + 1 == STAGES ? 0 : slot + 1;

@@ -394,6 +394,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                 parity ^= slot == 0;  // the next round
             }
         }
+#pragma unroll 1
         for (int waited = 0; waited < STAGES; ++waited) {  // the neighbours still arrive here
             mbarrier_wait(empty + slot * 8, parity);
             slot = slot + 1 == STAGES ? 0 : slot + 1;

@@ -387,6 +387,7 @@ gemm_fp16_nn_1024x1024x512_sm_90a_e1185723(
                 parity ^= slot == 0;  // the next round
             }
         }
+#pragma unroll 1
         for (int waited = 0; waited < STAGES; ++waited) {  // the neighbours still arrive here
             mbarrier_wait(empty + slot * 8, parity);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
