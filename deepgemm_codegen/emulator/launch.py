@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +68,30 @@ class Launch:
     cluster: Dim3 | None = None
     dependent: bool = False
 
+    def __post_init__(self) -> None:
+        """Sizes as tuples of Python's whole numbers.
+
+        Raises:
+            LaunchError: they are none.
+        """
+        for name in ("grid", "block", "cluster"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _dim3(name, value))
+        if not isinstance(self.shared_bytes, Integral):
+            raise LaunchError(f"shared_bytes = {self.shared_bytes!r}: a whole number was expected")
+
+
+def _dim3(what: str, value: Any) -> Dim3:
+    """Three whole numbers, given as any sequence of them."""
+    three = isinstance(value, list | tuple) and len(value) == 3
+    if not three or not all(isinstance(each, Integral) for each in value):
+        raise LaunchError(
+            f"{what} = {value!r}: three whole numbers were expected, in x, y, z, such as (8, 1, 1)"
+        )
+    x, y, z = (int(each) for each in value)
+    return x, y, z
+
 
 def check_launch(
     program: Program, launch: Launch, blocks: Sequence[Dim3] | None
@@ -79,7 +104,7 @@ def check_launch(
     for what, sizes, limits in (
         ("grid", launch.grid, _GRID), ("block", launch.block, _BLOCK),
     ):  # fmt: skip
-        if len(sizes) != 3 or not all(1 <= n <= m for n, m in zip(sizes, limits, strict=True)):
+        if not all(1 <= n <= m for n, m in zip(sizes, limits, strict=True)):
             given = ", ".join(map(str, sizes))
             upper = ", ".join(map(str, limits))
             raise LaunchError(f"{what} ({given}): sizes are 1 to {upper} in x, y, z")
@@ -97,13 +122,31 @@ def check_launch(
             )
         gx, gy, gz = launch.grid
         blocks = [(x, y, z) for z in range(gz) for y in range(gy) for x in range(gx)]
-    for block in blocks:
-        if not all(0 <= b < g for b, g in zip(block, launch.grid, strict=True)):
-            raise LaunchError(f"block {block} lies outside the grid {launch.grid}")
+    else:
+        blocks = _named(blocks, launch.grid)
     cluster = program.cluster if launch.cluster is None else launch.cluster
     if min(cluster) < 1 or prod(cluster) > _CLUSTER:
         raise LaunchError(f"a cluster of {cluster}; a cluster has 1 to {_CLUSTER} blocks")
     return whole_clusters(list(blocks), launch.grid, cluster), cluster
+
+
+def _named(blocks: Sequence[Dim3], grid: Dim3) -> list[Dim3]:
+    """The blocks that a caller names.
+
+    Raises:
+        LaunchError: there are none, one stands twice, or one lies outside the grid.
+    """
+    found: dict[Dim3, None] = {}
+    for given in blocks:
+        block = _dim3("block", given)
+        if not all(0 <= b < g for b, g in zip(block, grid, strict=True)):
+            raise LaunchError(f"block {block} lies outside the grid {grid}")
+        if block in found:
+            raise LaunchError(f"block {block} is named twice; a launch has each of its blocks once")
+        found[block] = None
+    if not found:
+        raise LaunchError("no block to run; None stands for all of the grid")
+    return list(found)
 
 
 def check_shared(program: Program, arch: str, fixed: int, dynamic: int) -> None:

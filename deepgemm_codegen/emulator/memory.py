@@ -118,6 +118,8 @@ class _Placed:
             return
         if not buffer.data.flags.c_contiguous:
             raise LaunchError(f"buffer '{buffer.name}' is not C-contiguous")
+        if not buffer.data.dtype.isnative:
+            raise LaunchError(f"buffer '{buffer.name}' is not in this machine's byte order")
         raw = buffer.data.reshape(-1).view(np.uint8)
         self.bytes = raw
         for width, dtype in RAW.items():
@@ -125,6 +127,22 @@ class _Placed:
                 view = raw[: self.nbytes // width * width].view(dtype)
                 if view.flags.aligned:
                     self.views[width] = view
+
+    def refuse_overlap(self, other: _Placed) -> None:
+        """Buffers lie apart, so races between two that share memory would go unseen.
+
+        Raises:
+            LaunchError: they share some, and the kernel may write one of them.
+        """
+        if self.bytes is None or other.bytes is None:
+            return
+        if not self.buffer.writable and not other.buffer.writable:
+            return
+        if np.may_share_memory(self.bytes, other.bytes):
+            raise LaunchError(
+                f"buffers '{other.buffer.name}' and '{self.buffer.name}' share memory: make one "
+                "GlobalBuffer of the whole, and point into it with its at()"
+            )
 
     def read(self, offsets: Array, width: int) -> Array:
         """Raw words at byte offsets, all inside."""
@@ -177,8 +195,11 @@ class GlobalMemory:
         index = self._index.get(key)
         if index is None:
             index = len(self.placed)
+            placed = _Placed(pointer.buffer, index)
+            for other in self.placed:
+                placed.refuse_overlap(other)
             self._index[key] = index
-            self.placed.append(_Placed(pointer.buffer, index))
+            self.placed.append(placed)
         return self.placed[index].base + pointer.offset
 
     def table(self, table: PointerTable) -> int:

@@ -151,7 +151,7 @@ def _kernel(parameters: str = PARAMETERS, before: str = "", arithmetic: str = "s
         ({"grid": (0, 1, 1)}, "grid (0, 1, 1): sizes are 1 to 2147483647, 65535, 65535 in x, y, z"),
         ({"grid": (1, 1, 70000)},
          "grid (1, 1, 70000): sizes are 1 to 2147483647, 65535, 65535 in x, y, z"),
-        ({"grid": (1, 1)}, "grid (1, 1): sizes are 1 to 2147483647, 65535, 65535 in x, y, z"),
+        ({"grid": (1, 1)}, "grid = (1, 1): three whole numbers were expected, in x, y, z, such as (8, 1, 1)"),
         ({"grid": (1 << 23, 1, 1)},
          "a grid of 8388608 blocks: name the blocks to run, 4194304 at most"),
         ({"block": (0, 1, 1)}, "block (0, 1, 1): sizes are 1 to 1024, 1024, 64 in x, y, z"),
@@ -327,3 +327,51 @@ def test_any_text(text: str) -> None:
     _try(text)
     _try(HEAD + text)
     _try(f"{HEAD}.visible .entry k() {{ {text} }}")
+
+
+def refused(*launch: Any, blocks: Any = None, **fields: Any) -> str:
+    """What is said of a launch of a kernel with two pointers."""
+    text = f"{HEAD}.visible .entry k(.param .u64 p, .param .u64 q) {{ ret; }}\n"
+    with pytest.raises(LaunchError) as caught:
+        run(text, Launch(*launch, **fields), blocks)
+    return str(caught.value)
+
+
+def test_launches_that_are_none() -> None:
+    whole = "three whole numbers were expected, in x, y, z, such as (8, 1, 1)"
+    one = (1, 1, 1)
+    assert refused(1, (32, 1, 1)) == f"grid = 1: {whole}"
+    assert refused(one, 128) == f"block = 128: {whole}"
+    assert refused((1.0, 1, 1), one) == f"grid = (1.0, 1, 1): {whole}"
+    assert refused(one, one, 1.5) == "shared_bytes = 1.5: a whole number was expected"
+    assert refused(one, one, params=(0, 0), blocks=[0]) == f"block = 0: {whole}"
+    assert (
+        refused(one, one, params=(0, 0), blocks=[])
+        == "no block to run; None stands for all of the grid"
+    )
+    assert (
+        refused(one, one, params=(0, 0), blocks=[(0, 0, 0), [0, 0, 0]])
+        == "block (0, 0, 0) is named twice; a launch has each of its blocks once"
+    )
+    sizes: Any = [np.int64(2), 1, 1]
+    assert Launch(sizes, one).grid == (2, 1, 1)
+
+
+@pytest.mark.parametrize("view", [lambda x: x[1:], lambda x: x.view(np.int32)])
+def test_buffers_that_share_memory_are_refused(view: Any) -> None:
+    """They would lie apart, and races between them would not be seen."""
+    x = np.zeros(64, np.float32)
+    told = refused((1, 1, 1), (32, 1, 1), params=(x[:32], view(x)))
+    assert told == (
+        "buffers 'p' and 'q' share memory: make one GlobalBuffer of the whole, and point into it "
+        "with its at()"
+    )
+    x.flags.writeable = False  # what nobody writes may lie anywhere
+    text = f"{HEAD}.visible .entry k(.param .u64 p, .param .u64 q) {{ ret; }}\n"
+    assert run(text, Launch((1, 1, 1), (32, 1, 1), 0, (x[:32], view(x)))).findings == ()
+
+
+def test_another_byte_order_is_refused() -> None:
+    x = np.zeros(4, np.dtype(np.float32).newbyteorder())
+    told = refused((1, 1, 1), (1, 1, 1), params=(x, 0))
+    assert told == "buffer 'p' is not in this machine's byte order"
