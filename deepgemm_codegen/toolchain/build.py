@@ -156,10 +156,14 @@ def _virtual_options(target: Target) -> list[str]:
 def compiler_version(env: Mapping[str, str] | None = None) -> str:
     """The compiler and its release, such as ``NVRTC 13.0.88``, as its PTX states it.
 
+    The limit of a compile's time is for kernels, not for this question.
+
     Raises:
-        EnvironmentLackError: NVRTC is missing, or outran the time limit.
+        EnvironmentLackError: NVRTC is missing.
     """
     source = 'extern "C" __global__ void nothing() {}\n'
+    given = os.environ if env is None else env
+    env = {name: value for name, value in given.items() if name != _TIMEOUT}
     return compile_ptx(source, name="nothing", arch="sm_80", env=env).compiler_version
 
 
@@ -303,7 +307,7 @@ def _in_child(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise tools.timed_out(f"NVRTC did not compile {program}", timeout_ms) from error
+        raise tools.timed_out(f"NVRTC did not compile {program.lstrip('/')}", timeout_ms) from error
     except OSError as error:
         raise EnvironmentLackError(
             f"cannot start {sys.executable or 'Python'} for a compile with a time limit "

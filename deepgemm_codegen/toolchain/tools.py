@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.errors import EnvironmentLackError, ToolError
+from deepgemm_codegen.errors import EnvironmentLackError, KernelLackError, ToolError
 from deepgemm_codegen.toolchain.nvrtc import INSTALL
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def run_tool(
 
     Raises:
         ToolError: It failed; the message carries everything it printed.
-        EnvironmentLackError: It could not be started, or took longer than ``timeout_ms``.
+        EnvironmentLackError: It could not be started.
+        KernelLackError: It took longer than ``timeout_ms``.
     """
     import subprocess  # noqa: PLC0415  only those who run a tool pay for it
 
@@ -90,9 +91,9 @@ def run_tool(
     return done.stdout, stderr
 
 
-def timed_out(what: str, timeout_ms: int) -> EnvironmentLackError:
-    """The error of a compile that outran the user's limit."""
-    return EnvironmentLackError(
+def timed_out(what: str, timeout_ms: int) -> KernelLackError:
+    """The error of a compile that outran the user's limit; the next kernel may be quicker."""
+    return KernelLackError(
         f"{what} within the {timeout_ms} ms of DGEMM_COMPILATION_TIMEOUT_MS; raise the limit, or "
         f"unset it for none"
     )

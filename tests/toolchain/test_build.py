@@ -530,7 +530,7 @@ def test_a_time_limit_that_is_outrun_stops_the_compile(env: dict[str, str]) -> N
     with pytest.raises(EnvironmentLackError) as caught:
         compile_ptx(SMALL, name="k", arch="sm_80", env=env)
     assert str(caught.value) == (
-        "NVRTC did not compile /k.cu within the 1 ms of DGEMM_COMPILATION_TIMEOUT_MS; raise the "
+        "NVRTC did not compile k.cu within the 1 ms of DGEMM_COMPILATION_TIMEOUT_MS; raise the "
         "limit, or unset it for none"
     )
     assert caught.value.exit_code == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,9 @@ from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
 from deepgemm_codegen.verification import Job, Options, Outcome, judge, speed
 from deepgemm_codegen.verification.report import as_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMALL = GemmSpec.from_fields({"m": 64, "n": 48, "k": 32})
 EMULATOR = Options("emulator", effort=0.1)
@@ -229,6 +232,16 @@ def test_an_error_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
         "passed": False,
         "error": "NVRTC rejects it",
     }
+
+
+def test_a_compile_out_of_time_concerns_one_kernel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DGEMM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("DGEMM_COMPILATION_TIMEOUT_MS", "1")
+    outcome = judge(Job(SMALL), EMULATOR)
+    assert (outcome.status, outcome.exit_code, outcome.lack) == ("error", 3, False)
+    assert "did not compile" in outcome.message
 
 
 def test_what_is_too_much_for_the_emulator_concerns_one_kernel() -> None:
