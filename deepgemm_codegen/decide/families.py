@@ -179,6 +179,8 @@ def foreign_override(family: Family, spec: GemmSpec, arch: Arch) -> str:
         return AS_GIVEN
     if overrides.tensor_cores == "off" and family.tensor_cores:
         return "tensor_cores = off"
+    if overrides.tensor_cores == "on" and not family.tensor_cores and spec.multiplies:
+        return "tensor_cores = on"
     if overrides.ring is not None and family is not BANDWIDTH:
         return f"ring = {overrides.ring} is given, which only {BANDWIDTH.shown} has"
     if overrides.repack == "on" and not family.copies and copies_for(spec):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide.abreast import check_abreast
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.families import foreign_override, owners
+from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.families import Considered
     from deepgemm_codegen.decide.family import Family, Setting
@@ -73,8 +77,15 @@ def _refuse_families(setting: Setting, considered: Considered) -> InputError:
     families = considered.families
     own = {family.shown: family.obstacle(spec, arch) for family in families}
     if all(own.values()):
+        fault = _override_at_fault(spec, arch, families)
+        if fault:
+            return InputError(fault)
         why = "; ".join(f"{shown}: {obstacle}" for shown, obstacle in own.items())
         return InputError(f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}")
+    if overrides.tensor_cores == "on" and spec.dtype_a == FP32:
+        return InputError(
+            "tensor_cores = on: fp32 is multiplied on the CUDA cores alone; leave it out"
+        )
     forced = next((family for family in families if family.name == overrides.family), None)
     if forced is not None:
         return _refuse_forced(forced, setting, considered)
@@ -92,8 +103,24 @@ def _refuse_families(setting: Setting, considered: Considered) -> InputError:
                 f"{rarest[0]} = {rarest[1]}: only {family.shown} has it, but"
                 f" {obstacle}; leave {rarest[0]} out"
             )
-    names = " and ".join(f"{name} = {value}" for name, value in overrides.items())
-    return InputError(f"{names}: no kernel family has them all; leave out one of these overrides")
+    names = [f"{name} = {value}" for name, value in overrides.items()]
+    if len(names) == 1:
+        what = f"dtype = {spec.dtype_a}" if spec.multiplies else f"op = {spec.op}"
+        return InputError(f"{names[0]}: no kernel family that serves {what} has it; leave it out")
+    text = " and ".join(names)
+    return InputError(f"{text}: no kernel family has them all; leave out one of these overrides")
+
+
+def _override_at_fault(spec: GemmSpec, arch: Arch, families: Sequence[Family]) -> str:
+    """What is said of an override without which a family serves the spec; empty if none is."""
+    for name, value in spec.overrides.items():
+        changed: dict[str, Any] = {name: None}
+        freed = replace(spec, overrides=replace(spec.overrides, **changed))
+        for family in reversed(families):
+            if not family.obstacle(freed, arch):
+                obstacle = family.obstacle(spec, arch)
+                return f"{name} = {value}: {family.shown}: {obstacle}; leave {name} out"
+    return ""
 
 
 def _refuse_forced(family: Family, setting: Setting, considered: Considered) -> InputError:

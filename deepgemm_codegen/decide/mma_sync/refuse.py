@@ -85,6 +85,9 @@ def _too_large(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError
     m, n = ("n", "m") if spec.layout_d == "t" else ("m", "n")
     text = f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: more tiles of D than the {MAX_GRID}"
     text += " blocks of a grid, whatever the tile"
+    split = spec.overrides.split_k or 1
+    if split > 1:
+        return InputError(f"{text}, {split} times over for split_k = {split}; leave split_k out")
     for name, field in (("batch", "batch"), (n, "n"), (m, "m")):
         most = _largest(problem, machine, field)
         if most:
