@@ -47,15 +47,15 @@ def find(what: str, folder: str) -> list[Found]:
     """The kernels that a word means, in launch order; nearly always one.
 
     Args:
-        what: a spec's line (``m=64 n=64 k=64 ...``); the path of a generated ``.cu`` file; or a
-            kernel's name in ``folder``, or as much of its beginning as is unmistakable.
-        folder: where names are looked up.
+        what: a spec's line (``m=64 n=64 k=64 ...``), of any kernel; the path of a generated ``.cu``
+            file; or a kernel's name in ``folder``, or as much of its beginning as is unmistakable.
+        folder: where names are looked up, and what was made of a spec.
 
     Raises:
         InputError: nothing of that name, or several; a folder without a manifest; a bad spec.
     """
     if "=" in what:
-        return _of_spec(what)
+        return [_of_spec(what, folder)]
     base, name = os.path.split(what)
     if base or name.endswith(".cu"):
         folder = base or "."
@@ -76,11 +76,16 @@ def find(what: str, folder: str) -> list[Found]:
     return [_found(folder, records[matches[0]])]
 
 
-def _of_spec(line: str) -> list[Found]:
+def _of_spec(line: str, folder: str) -> Found:
+    """The kernel of a spec, as the folder has it, or as it would be written."""
     from deepgemm_codegen.batch.workers import make  # noqa: PLC0415  a name needs no tree
     from deepgemm_codegen.spec import GemmSpec  # noqa: PLC0415
 
-    return [Found(json.loads(record(*make(GemmSpec.from_text(line)))), "not written", {})]
+    fresh = json.loads(record(*make(GemmSpec.from_text(line))))
+    for listed in read_manifest(folder).kernels:
+        if listed["name"] == fresh["name"]:
+            return _found(folder, listed)
+    return Found(fresh, "not written", {})
 
 
 def _found(folder: str, listed: Mapping[str, Any]) -> Found:

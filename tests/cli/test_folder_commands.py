@@ -116,6 +116,13 @@ def test_show_a_spec(cli: Cli, tmp_path: Path) -> None:
     assert cli("show", "m=0 n=64 k=64").err == "error: m = 0: too small; the smallest is 1\n"
 
 
+def test_show_a_spec_that_the_folder_has(cli: Cli, folder: Path) -> None:
+    listed = json.loads(cli("show", "two", "--json").out)["kernels"][0]
+    shown = cli("show", listed["spec"], "--in", "generated", "--json")
+    assert json.loads(shown.out)["kernels"][0] == listed
+    assert "as listed" in cli("show", listed["spec"], "--in", "generated").out.splitlines()[2]
+
+
 def test_several_kernels_of_a_spec(cli: Cli) -> None:
     spec = "m=64 n=64 k=2048 split_k=4"
     text = cli("show", spec).out

@@ -123,6 +123,23 @@ REFUSALS = {
         "m = 2147482624, n = 2147482624, batch = 2147482624: more tiles of D than the 2147483647"
         " blocks of a grid, whatever the tile; make two of them smaller"
     ),
+    "m=2147482624 n=32768 k=64 split_k=2": (
+        "m = 2147482624, n = 32768, batch = 1: more tiles of D than the 2147483647 blocks of a"
+        " grid, whatever the tile, 2 times over for split_k = 2; leave split_k out"
+    ),
+    "m=64 n=64 split_k=3 epilogue=swiglu": (
+        "split_k = 3: mma.sync: split_k = 3 is given, and swiglu pairs sums that are whole; leave"
+        " split_k out"
+    ),
+    "m=64 n=64 dtype=e4m3 layout=nt scale_a=1x128 scale_b=128x128 tile_k=64 arch=sm_90a": (
+        "tile_k = 64: wgmma: tile_k = 64 is given, and its slices are 128; leave tile_k out"
+    ),
+    "m=64 n=64 tensor_cores=on family=simt": (
+        "family = simt: tensor_cores = on; leave out one of these overrides"
+    ),
+    "m=64 n=64 dtype=fp32 tensor_cores=on": (
+        "tensor_cores = on: fp32 is multiplied on the CUDA cores alone; leave it out"
+    ),
     "m=16 n=2147482624 raster_group=1000 tile_n=256": (
         "raster_group = 1000 with tile_n = 256: 8388604000 blocks in a raster group;"
         " the limit is 2147483647; the nearest legal raster_group is 256"
