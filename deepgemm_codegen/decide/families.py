@@ -177,10 +177,9 @@ def foreign_override(family: Family, spec: GemmSpec, arch: Arch) -> str:
     overrides = spec.overrides
     if overrides.family is not None and overrides.family != family.name:
         return AS_GIVEN
-    if overrides.tensor_cores == "off" and family.tensor_cores:
-        return "tensor_cores = off"
-    if overrides.tensor_cores == "on" and not family.tensor_cores and spec.multiplies:
-        return "tensor_cores = on"
+    kept_out = {"off": family.tensor_cores, "on": spec.multiplies and not family.tensor_cores}
+    if kept_out.get(overrides.tensor_cores or ""):
+        return f"tensor_cores = {overrides.tensor_cores}"
     if overrides.ring is not None and family is not BANDWIDTH:
         return f"ring = {overrides.ring} is given, which only {BANDWIDTH.shown} has"
     if overrides.repack == "on" and not family.copies and copies_for(spec):

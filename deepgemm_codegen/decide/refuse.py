@@ -77,11 +77,9 @@ def _refuse_families(setting: Setting, considered: Considered) -> InputError:
     families = considered.families
     own = {family.shown: family.obstacle(spec, arch) for family in families}
     if all(own.values()):
-        fault = _override_at_fault(spec, arch, families)
-        if fault:
-            return InputError(fault)
         why = "; ".join(f"{shown}: {obstacle}" for shown, obstacle in own.items())
-        return InputError(f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}")
+        text = f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}"
+        return InputError(_override_at_fault(spec, arch, families) or text)
     if overrides.tensor_cores == "on" and spec.dtype_a == FP32:
         return InputError(
             "tensor_cores = on: fp32 is multiplied on the CUDA cores alone; leave it out"
@@ -89,26 +87,31 @@ def _refuse_families(setting: Setting, considered: Considered) -> InputError:
     forced = next((family for family in families if family.name == overrides.family), None)
     if forced is not None:
         return _refuse_forced(forced, setting, considered)
-    for family in families:
-        if not foreign_override(family, spec, arch):
-            obstacle = considered.obstacles[family.name]
-            if not overrides.numbers():
-                words = " and ".join(f"{name} = {value}" for name, value in overrides.items())
-                return InputError(f"{words}: only {family.shown} would do, but {obstacle}")
-            rarest = min(
-                overrides.numbers().items(),
-                key=lambda item: sum(item[0] in other.legal for other in families),
-            )
-            return InputError(
-                f"{rarest[0]} = {rarest[1]}: only {family.shown} has it, but"
-                f" {obstacle}; leave {rarest[0]} out"
-            )
+    kept = next((f for f in families if not foreign_override(f, spec, arch)), None)
+    if kept is not None:
+        return _refuse_kept(kept, setting, considered)
     names = [f"{name} = {value}" for name, value in overrides.items()]
+    text = f"{' and '.join(names)}: no kernel family has them all; leave out one of these overrides"
     if len(names) == 1:
         what = f"dtype = {spec.dtype_a}" if spec.multiplies else f"op = {spec.op}"
-        return InputError(f"{names[0]}: no kernel family that serves {what} has it; leave it out")
-    text = " and ".join(names)
-    return InputError(f"{text}: no kernel family has them all; leave out one of these overrides")
+        text = f"{names[0]}: no kernel family that serves {what} has it; leave it out"
+    return InputError(text)
+
+
+def _refuse_kept(family: Family, setting: Setting, considered: Considered) -> InputError:
+    """The error where overrides leave one family, which does not serve the spec."""
+    overrides = setting.spec.overrides
+    obstacle = considered.obstacles[family.name]
+    if not overrides.numbers():
+        words = " and ".join(f"{name} = {value}" for name, value in overrides.items())
+        return InputError(f"{words}: only {family.shown} would do, but {obstacle}")
+    name, value = min(
+        overrides.numbers().items(),
+        key=lambda item: sum(item[0] in other.legal for other in considered.families),
+    )
+    return InputError(
+        f"{name} = {value}: only {family.shown} has it, but {obstacle}; leave {name} out"
+    )
 
 
 def _override_at_fault(spec: GemmSpec, arch: Arch, families: Sequence[Family]) -> str:
