@@ -226,7 +226,7 @@ class GpuDevice:
         grid = problem.blocks_of(kernel, self._sms)
         try:
             launch_kernel(self._cupy, self._functions[kernel.name], kernel, grid, arguments)
-            wait_for_kernel(self._cupy)
+            wait_for_kernel(self._cupy, self)
         except RuntimeError as error:  # cupy's driver and runtime errors
             raise LaunchFailedError(f"the launch failed: {error}") from error
 

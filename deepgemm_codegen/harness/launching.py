@@ -90,8 +90,16 @@ def _packed(arguments: Sequence[Any]) -> tuple[list[Any], Any]:
     return held, (ctypes.c_void_p * len(addresses))(*addresses)
 
 
-def wait_for_kernel(cupy: Any) -> None:
+_KEPT: list[object] = []
+"""What launched kernels that never end: to unload their module, the driver would wait for them."""
+
+
+def wait_for_kernel(cupy: Any, launched_by: object) -> None:
     """Waits until cupy's current stream is idle.
+
+    Args:
+        cupy: the module.
+        launched_by: what holds the kernel's module; it is kept for ever if the kernel never ends.
 
     Raises:
         LaunchFailedError: the kernel never ends. It keeps its GPU until this process ends, and the
@@ -102,6 +110,7 @@ def wait_for_kernel(cupy: Any) -> None:
     end, pause = time.monotonic() + LONGEST, 1e-5
     while runtime.streamQuery(stream.ptr) == NOT_READY:
         if time.monotonic() > end:
+            _KEPT.append(launched_by)
             atexit.register(_leave)
             raise LaunchFailedError(
                 f"the kernel did not end in {LONGEST:g} s: its threads wait for each other; the "

@@ -40,7 +40,7 @@ def test_consumers_that_miss_their_turn_hang_and_are_named(arch: str, mutate: bo
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=60,
         check=False,
         cwd=Path(__file__).parents[2],
     )
