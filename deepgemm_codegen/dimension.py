@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
 
 __all__ = ["DEFAULT_DYNAMIC_MAX", "Dim"]
@@ -40,7 +41,10 @@ class Dim:
         digits = word.partition(":")[2] if dynamic else word
         if word == "dynamic":
             return cls(DEFAULT_DYNAMIC_MAX, dynamic=True)
-        size = whole_number(digits, name, remedy="give a whole number, dynamic, or dynamic:MAX")
+        remedy = "give a whole number, dynamic, or dynamic:MAX"
+        if dynamic and not digits:
+            raise InputError(f"{name} = {word}: no maximum behind the colon; {remedy}")
+        size = whole_number(digits, name, remedy=remedy)
         smallest = 0 if name == "k" and not dynamic else 1
         check_range(size, name, smallest, MAX_DIMENSION)
         return cls(size, dynamic)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["atomic_write", "cache_folder"]
+__all__ = ["atomic_write", "cache_folder", "check_target"]
 
 # What the user typed wrongly (exit code 2); any other cause is the machine's (exit code 3).
 _INPUT_CAUSES: dict[int, tuple[str, str]] = {
@@ -60,6 +60,22 @@ def atomic_write(path: str | os.PathLike[str], data: str | bytes) -> None:
         raise InputError(f"cannot write {shown!r}: {error}; choose another name") from error
     except OSError as error:
         raise _explained(shown, error) from error
+
+
+def check_target(path: str) -> None:
+    """Refuses a path to which `atomic_write` could not write, before the work that it is for.
+
+    Raises:
+        InputError: it is a folder, or its folder is none.
+    """
+    folder = os.path.dirname(path) or os.curdir  # noqa: PTH120  as in _write
+    for code, wrong in (
+        (errno.EISDIR, os.path.isdir(path)),  # noqa: PTH112
+        (errno.ENOENT, not os.path.exists(folder)),  # noqa: PTH110
+        (errno.ENOTDIR, not os.path.isdir(folder)),  # noqa: PTH112
+    ):
+        if wrong:
+            raise _explained(path, OSError(code, os.strerror(code)))
 
 
 def cache_folder(env: Mapping[str, str] | None = None) -> Path | None:

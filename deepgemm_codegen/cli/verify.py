@@ -62,6 +62,7 @@ def _verify(
     deadline = inf if budget is None else monotonic() + budget
     wanted = DEFAULT_CHECKS if checks is None else parse_checks(checks)
     github = _github(annotations)
+    _check_reports(junit, json_file)
     asked = _jobs(files, values, console, github=github)
 
     from deepgemm_codegen.verification import (  # noqa: PLC0415  --help needs none of it
@@ -177,6 +178,21 @@ def _json(outcomes: Sequence[Outcome], code: int, seed: int) -> str:
     kernels = [as_json(outcome) for outcome in outcomes]
     fields = {"format": _FORMAT, "seed": seed, "exit_code": code, "kernels": kernels}
     return json.dumps(fields, indent=2) + "\n"
+
+
+def _check_reports(junit: str | None, json_file: str | None) -> None:
+    """What is wrong with the reports' paths is told before anything is judged.
+
+    Raises:
+        InputError: one cannot be written, or both are one file.
+    """
+    from deepgemm_codegen.files import check_target  # noqa: PLC0415
+
+    for path in (junit, json_file):
+        if path is not None:
+            check_target(path)
+    if junit and json_file and os.path.realpath(junit) == os.path.realpath(json_file):
+        raise InputError(f"--junit and --json-file both name '{junit}'; give each its own file")
 
 
 def _write_reports(

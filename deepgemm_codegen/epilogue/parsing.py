@@ -89,7 +89,8 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
     for option in kind.options:
         if option.name not in given and _takes(option, word):
             return option
-    if word not in AXIS_WORDS and any(option.kind == "type" for option in kind.options):
+    number = _NUMBER.fullmatch(word) is not None
+    if not number and word not in AXIS_WORDS and any(o.kind == "type" for o in kind.options):
         parse_dtype(word)  # says what types there are
     takes = [
         f"{option.name} ({' or '.join(option.words)})" if option.kind == "axis" else option.name
@@ -98,6 +99,7 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
     raise InputError(
         f"epilogue step '{kind.name}' does not take '{word}';"
         f" options it takes: {', '.join(takes) or 'none'}"
+        f"{'; its numbers are arguments of the launch' if number else ''}"
     )
 
 

@@ -151,7 +151,12 @@ def test_no_times(text: str) -> None:
             "invalid value for '--budget': a time of 'soon'; give such as 90s, 5m or 1h30m",
         ),
         (("--sample=0",), "invalid value for '--sample': 0 is not in the range"),
-        (("--junit=no/such/folder/x.xml", "--checks=exact"), "cannot write"),
+        (("--junit=no/such/folder/x.xml",), "cannot write 'no/such/folder/x.xml': its folder does"),
+        (("--json-file=.",), "cannot write '.': it is a folder; name a file inside it"),
+        (
+            ("--junit=x", "--json-file=./x"),
+            "--junit and --json-file both name 'x'; give each its own file",
+        ),
     ],
 )
 def test_bad_input(cli: Cli, words: tuple[str, ...], message: str) -> None:

@@ -166,6 +166,13 @@ def test_what_a_step_holds() -> None:
             f"{Q}: scale = dynamic: computed scales are fp32; leave scale_dtype out",
         ),
         (
+            "scale:0.5",
+            (
+                "epilogue step 'scale' does not take '0.5'; options it takes: axis (scalar or row or"
+                " column), dtype; its numbers are arguments of the launch"
+            ),
+        ),
+        (
             "bias:dynamic",
             "unknown dtype 'dynamic'; known: fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32",
         ),
