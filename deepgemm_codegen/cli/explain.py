@@ -18,6 +18,7 @@ from deepgemm_codegen.cli.flags import (
 )
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import print_data
+from deepgemm_codegen.errors import CodegenError
 from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.spec_text import FIELDS
 
@@ -45,38 +46,53 @@ def _explain(*, files: tuple[str, ...], as_json: bool, origin: bool, **values: A
     if everywhere:
         return _across(requests, as_json=as_json)
 
+    explained: list[dict[str, Any] | str] = []
+    code = 0
+    noted: set[str] = set()
+    for request in requests:
+        try:
+            note, found = _explained(request, as_json=as_json, origin=origin)
+        except CodegenError as error:
+            if len(requests) == 1:
+                raise
+            console.problem(f"error: {request.where}: {error}")
+            code = max(code, error.exit_code)
+            continue
+        if note and note not in noted:
+            noted.add(note)
+            console.note(note)
+        explained.append(found)
+    if as_json:
+        print_data(json.dumps({"format": _FORMAT, "kernels": explained}, indent=2) + "\n")
+    else:
+        print_data("\n".join(map(str, explained)))
+    return code
+
+
+def _explained(
+    request: Request, *, as_json: bool, origin: bool
+) -> tuple[str, dict[str, Any] | str]:
+    """A note on the architecture, and the explanation of one kernel: a record, or a text."""
     from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  --help and errors need none of it
     from deepgemm_codegen.decide import decide  # noqa: PLC0415
     from deepgemm_codegen.decide.explain import explain, format_explanation  # noqa: PLC0415
 
-    texts, records = [], []
-    for request in requests:
-        spec = request.spec
-        arch = load_arch(spec.arch, spec.gpu, spec.sms)
-        if arch.note:
-            console.note(arch.note)
-        explanation = explain(spec, arch)
-        origins = _origins(request, decide(spec, arch).product) if origin else []
-        if as_json:
-            record = {
-                **({"source": request.where} if request.where else {}),
-                **explanation.to_dict(),
-            }
-            if origin:
-                names = ("name", "value", "origin")
-                record["origins"] = [dict(zip(names, row, strict=True)) for row in origins]
-            records.append(record)
-            continue
-        text = f"{request.where}\n" if request.where else ""
-        text += format_explanation(explanation)
-        if origin:
-            text += "\norigins:\n" + "".join(f"  {n:<13} {v:<16} {o}\n" for n, v, o in origins)
-        texts.append(text)
+    spec = request.spec
+    arch = load_arch(spec.arch, spec.gpu, spec.sms)
+    explanation = explain(spec, arch)
+    origins = _origins(request, decide(spec, arch).product) if origin else []
     if as_json:
-        print_data(json.dumps({"format": _FORMAT, "kernels": records}, indent=2) + "\n")
-    else:
-        print_data("\n".join(texts))
-    return 0
+        source = {"source": request.where} if request.where else {}
+        record = {**source, **explanation.to_dict()}
+        if origin:
+            names = ("name", "value", "origin")
+            record["origins"] = [dict(zip(names, row, strict=True)) for row in origins]
+        return arch.note, record
+    text = f"{request.where}\n" if request.where else ""
+    text += format_explanation(explanation)
+    if origin:
+        text += "\norigins:\n" + "".join(f"  {n:<13} {v:<16} {o}\n" for n, v, o in origins)
+    return arch.note, text
 
 
 def _across(requests: Sequence[Request], *, as_json: bool) -> int:

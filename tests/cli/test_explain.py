@@ -115,6 +115,24 @@ def test_a_file_over_all_architectures_asks_each_product_once(cli: Cli, tmp_path
     assert refused.err.startswith("error: --origin is of one architecture; it excludes --arch=all")
 
 
+def test_a_kernel_that_is_refused_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "three.yaml"
+    path.write_text(
+        "kernels:\n"
+        "  - {m: 64, n: 64, k: 64, arch: sm_90}\n"
+        "  - {m: 64, n: 64, k: 64, arch: sm_90, tile_k: 64, tile_m: 256, tile_n: 256}\n"
+        "  - {m: 64, n: 64, k: 128, arch: sm_90}\n"
+    )
+    result = cli("explain", str(path))
+    assert result.code == 2
+    assert result.out.count("[D01] family: mma_sync") == 2
+    lines = result.err.splitlines()
+    assert sum(line.startswith("note: ") for line in lines) == 1  # once for all of sm_90
+    (error,) = (line for line in lines if line.startswith("error: "))
+    assert error.startswith(f"error: {path}:3: tile_")
+    assert len(json.loads(cli("explain", str(path), "--json").out)["kernels"]) == 2
+
+
 def test_a_missing_file(cli: Cli) -> None:
     result = cli("explain", "nowhere.yaml")
     assert (result.code, result.out) == (2, "")

@@ -168,8 +168,8 @@ def test_what_a_step_holds() -> None:
         (
             "scale:0.5",
             (
-                "epilogue step 'scale' does not take '0.5'; options it takes: axis (scalar or row or"
-                " column), dtype; its numbers are arguments of the launch"
+                "epilogue step 'scale' does not take '0.5'; options it takes: axis (scalar or row"
+                " or column), dtype; its numbers are arguments of the launch"
             ),
         ),
         (
