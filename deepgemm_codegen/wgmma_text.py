@@ -144,14 +144,13 @@ def map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
 def early_slices(plan: KernelPlan) -> str:
     """How many slices every block starts before its threads meet; empty where the launch tells.
 
-    As many as there are slots, or all of a tile's where those are fewer.
+    As many as there are slots, or all that the shortest part of k has, where those are fewer.
     """
     if not isinstance(plan.body, Wgmma) or not plan.starts_early or plan.k.part_tiles is None:
         return ""
-    fewest, most = plan.k.part_tiles
-    if fewest >= plan.body.stages:
+    if plan.k.part_tiles[0] >= plan.body.stages:
         return "STAGES"
-    return own_slices(plan) if fewest == most else ""
+    return "SLICES / SPLIT_K" if plan.k.split > 1 else "SLICES"
 
 
 def own_slices(plan: KernelPlan) -> str:
