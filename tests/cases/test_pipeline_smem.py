@@ -98,11 +98,10 @@ def test_p06_parity_by_round() -> None:
         assert_right(f"m=64 n=64 k={9 * 64} layout=nt arch=sm_90a", choice, effort=0.2)
 
 
-@planted(
-    faults.text(
-        r"(place\(tile, m0, n0\);)(?!\s+if \(slices_to_sum)", r"\1 slot = 0, parity = 1;", 0
-    )
-)
+_PLACED = r"(place\(tile, m0, n0\);)(?!\s+if \(slices_to_sum)"  # not where the first copies start
+
+
+@planted(faults.text(_PLACED, r"\1 slot = 0, parity = 1;", 0))
 def test_p07_phase_is_carried_from_tile_to_tile() -> None:
     """Fault seen: each tile of a persistent block begins with a fresh phase."""
     assert_right(f"m=1300 n=1300 k={3 * 64} layout=nt arch=sm_90a",
