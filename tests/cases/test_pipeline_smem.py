@@ -98,7 +98,7 @@ def test_p06_parity_by_round() -> None:
         assert_right(f"m=64 n=64 k={9 * 64} layout=nt arch=sm_90a", choice, effort=0.2)
 
 
-_PLACED = r"(place\(tile, m0, n0\);)(?!\s+if \(slices_to_sum)"  # not where the first copies start
+_PLACED = r"(place\(tile, m0, n0\);)(?!\s+if \(alpha)"  # not where the first copies start
 
 
 @planted(faults.text(_PLACED, r"\1 slot = 0, parity = 1;", 0))

@@ -285,8 +285,7 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
         int m0, n0, part;
         place(unit, m0, n0, part);
         const int first = first_slice(part);
-        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;

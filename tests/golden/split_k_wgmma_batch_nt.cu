@@ -250,9 +250,8 @@ gemm_fp16_nt_100x192x4096_sm_90a_bf956c71_product(
         int batch, m0, n0, part;
         place(unit, batch, m0, n0, part);
         const int first = first_slice(part);
-        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
         const int k0 = first * TILE_K;
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;

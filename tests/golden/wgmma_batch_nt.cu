@@ -344,7 +344,7 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
         const int tile = blockIdx.x;
         int batch, m0, n0;
         place(tile, batch, m0, n0);
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < SLICES; ++slice) {
                 const u32 barrier = full + slice * 8;

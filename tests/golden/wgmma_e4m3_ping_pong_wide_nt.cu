@@ -354,7 +354,7 @@ gemm_e4m3_nt_1000x1024x1024_sm_90a_2a83de78(
         const int tile = blockIdx.x;
         int m0, n0;
         place(tile, m0, n0);
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;

@@ -349,7 +349,7 @@ gemm_fp16_tn_1000x400x512_sm_90a_9a19d4fe(
         const int tile = blockIdx.x;
         int m0, n0;
         place(tile, m0, n0);
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;

@@ -358,7 +358,7 @@ gemm_e4m3_nt_4096x2112x7168_sm_90a_42f833d6(
         const int tile = blockIdx.x;
         int m0, n0;
         place(tile, m0, n0);
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;

@@ -337,7 +337,7 @@ gemm_e4m3_nt_1000x1000x512_sm_90a_ec072591(
         const int tile = blockIdx.x;
         int m0, n0;
         place(tile, m0, n0);
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < SLICES; ++slice) {
                 const u32 barrier = full + slice * 8;

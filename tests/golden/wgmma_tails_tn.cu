@@ -353,7 +353,7 @@ gemm_bf16_tn_1000x504x200_sm_90a_0a808efe(
         const int tile = blockIdx.x;
         int m0, n0;
         place(tile, m0, n0);
-        if (slices_to_sum > 0)
+        if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;
