@@ -98,10 +98,11 @@ def wrapped(listing: Listing) -> Iterator[Edit]:
 
 def shifted(listing: Listing) -> Iterator[Edit]:
     """One use of a stage's index means the next stage, or the one before."""
-    for ring in rings(listing):
-        for site, register in ring.uses:
-            for delta in (-ring.step, ring.step):
-                yield _shift(listing, site, register, delta)
+    # Of an unrolled loop several choices reach one use.
+    uses = {use: ring.step for ring in rings(listing) for use in ring.uses}
+    for (site, register), step in uses.items():
+        for delta in (-step, step):
+            yield _shift(listing, site, register, delta)
 
 
 def _shift(listing: Listing, site: Site, register: str, delta: int) -> Edit:
@@ -114,12 +115,12 @@ def _shift(listing: Listing, site: Site, register: str, delta: int) -> Edit:
 
 def started(listing: Listing) -> Iterator[Edit]:
     """A ring starts at the next stage."""
-    for ring in rings(listing):
-        for site in ring.starts:
-            target = site.instruction.operands[0]
-            other = instruction(site.instruction, "add.s32", target, target, number(ring.step))
-            what = f"{ring.step} more than {text_of(site.instruction)}"
-            yield site, what, listing.replaced(site, site.instruction, other)
+    starts = {site: ring.step for ring in rings(listing) for site in ring.starts}
+    for site, step in starts.items():
+        target = site.instruction.operands[0]
+        other = instruction(site.instruction, "add.s32", target, target, number(step))
+        what = f"{step} more than {text_of(site.instruction)}"
+        yield site, what, listing.replaced(site, site.instruction, other)
 
 
 def flipped(listing: Listing) -> Iterator[Edit]:
