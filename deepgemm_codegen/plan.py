@@ -135,7 +135,8 @@ class Grid:
 class Persistent(Grid):
     """Blocks that stay: block b computes the tiles b, b + grid, b + 2 * grid, ... of `Grid`.
 
-    The loop strides by the grid's size, so any number of blocks computes the whole.
+    The loop strides by the grid's size, so any number of blocks computes the whole; there are
+    no more than tiles, so that each has one.
     """
 
 
