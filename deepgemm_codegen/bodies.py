@@ -63,7 +63,9 @@ class MmaSync:
     @property
     def loop(self) -> str:
         """Stem of the main loop's template below ``templates/loops/``."""
-        return "prefetched" if self.fragment_buffers == 2 else "plain"
+        if self.fragment_buffers != 2:
+            return "plain"
+        return "prefetched" if self.operands_in_registers else "in_flight"
 
     @property
     def operands(self) -> tuple[Operand, Operand]:

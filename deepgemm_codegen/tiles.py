@@ -214,6 +214,23 @@ class Operand(MatrixOperand):
         return start if self.dtype.bytes == 1 else f"({start}) / {self.dtype.bytes}"
 
     @property
+    def first_column_symbol(self) -> str:
+        """The same of the first panel."""
+        size = self.dtype.bytes
+        return f"{self.name}_byte" if size == 1 else f"{self.name}_byte / {size}"
+
+    @property
+    def panel_columns_symbol(self) -> str:
+        """C expression of the elements from panel to panel of a row."""
+        size = self.dtype.bytes
+        return f"{self.role}_SWIZZLE" if size == 1 else f"({self.role}_SWIZZLE / {size})"
+
+    @property
+    def stepped(self) -> bool:
+        """Whether a thread's vectors are found from its first one: ptxas then keeps one pointer."""
+        return self.in_flight and not self.paired
+
+    @property
     def bytes_left(self) -> str:
         """C expression of the bytes that a vector takes of ``left`` elements."""
         if self.dtype.bytes == 1:

@@ -282,10 +282,12 @@ gemm_fp16_nt_64x64x64_sm_75_cb3f43e0(
         auto multiply = [&](int buffer) {
             auto& left = a_fragment[buffer];
             auto& right = b_fragment[buffer];
+            // To and fro over A's fragments: neighbours share one or the other.
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < FRAGMENTS_N; ++j)
 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                for (int turn = 0; turn < FRAGMENTS_M; ++turn) {
+                    const int i = j % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
                     mma_m16n8k8(acc[i][j], left[i][0], left[i][1], right[j][0]);
                     mma_m16n8k8(acc[i][j], left[i][2], left[i][3], right[j][1]);
                 }

@@ -282,10 +282,12 @@ gemm_int8_nn_64x96x256_sm_75_ced39838(
         auto multiply = [&](int buffer) {
             auto& left = a_fragment[buffer];
             auto& right = b_fragment[buffer];
+            // To and fro over A's fragments: neighbours share one or the other.
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < FRAGMENTS_N; ++j)
 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                for (int turn = 0; turn < FRAGMENTS_M; ++turn) {
+                    const int i = j % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
                     mma_m8n8k16(acc[i][j], left[i][0], left[i][1], right[j][0]);
                     mma_m8n8k16(acc[i][j], left[i][2], left[i][3], right[j][1]);
                 }

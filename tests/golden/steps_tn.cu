@@ -301,13 +301,15 @@ gemm_fp16_tn_100xdyn512x128_sm_89_3731e9fc(
 
         // Starts copying this thread's vectors of A's slice into a slot; they stay in flight.
         auto start_a = [&](u32 slot, int slice) {
+            const fp16* first = a + (slice * TILE_K + a_row) * LDA
+                + m0 + a_byte / 2;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
                 const int pass = vector % A_PASSES;
                 const int panel = vector / A_PASSES;
-                const int row = slice * TILE_K + a_row + pass * A_PASS_ROWS;
                 const int column = m0 + (a_byte + panel * A_SWIZZLE) / 2;
-                const fp16* source = a + row * LDA + column;
+                const fp16* source = first + pass * A_PASS_ROWS * LDA
+                    + panel * (A_SWIZZLE / 2);
                 const u32 target = ring + slot + a_target + panel * A_PANEL_BYTES
                     + pass * (A_PASS_ROWS * A_SWIZZLE);
                 const int left = M - column;
@@ -375,10 +377,12 @@ gemm_fp16_tn_100xdyn512x128_sm_89_3731e9fc(
         auto multiply = [&](int buffer) {
             auto& left = a_fragment[buffer];
             auto& right = b_fragment[buffer];
+            // To and fro over A's fragments: neighbours share one or the other.
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < FRAGMENTS_N; ++j)
 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                for (int turn = 0; turn < FRAGMENTS_M; ++turn) {
+                    const int i = j % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
                     mma_m16n8k16(acc[i][j], left[i], right[j]);
                 }
         };

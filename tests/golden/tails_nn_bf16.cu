@@ -235,13 +235,16 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
 
         // Starts copying this thread's vectors of A's slice into a slot; they stay in flight.
         auto start_a = [&](u32 slot, int slice) {
+            const bf16* first = a + (m0 + a_row) * LDA
+                + slice * TILE_K + a_byte / 2;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
                 const int pass = vector % A_PASSES;
                 const int panel = vector / A_PASSES;
                 const int row = m0 + a_row + pass * A_PASS_ROWS;
                 const int column = slice * TILE_K + (a_byte + panel * A_SWIZZLE) / 2;
-                const bf16* source = a + row * LDA + column;
+                const bf16* source = first + pass * A_PASS_ROWS * LDA
+                    + panel * (A_SWIZZLE / 2);
                 const u32 target = ring + slot + a_target + panel * A_PANEL_BYTES
                     + pass * (A_PASS_ROWS * A_SWIZZLE);
                 const int left = row < M ? K - column : 0;
@@ -252,6 +255,8 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
 
         // Starts copying this thread's vectors of B's slice into a slot; they stay in flight.
         auto start_b = [&](u32 slot, int slice) {
+            const bf16* first = b + (slice * TILE_K + b_row) * LDB
+                + n0 + b_byte / 2;
 #pragma unroll
             for (int vector = 0; vector < B_VECTORS; ++vector) {
                 const int pass = vector % B_PASSES;
@@ -259,7 +264,8 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
                 if (b_row + pass * B_PASS_ROWS >= TILE_K) continue;
                 const int row = slice * TILE_K + b_row + pass * B_PASS_ROWS;
                 const int column = n0 + (b_byte + panel * B_SWIZZLE) / 2;
-                const bf16* source = b + row * LDB + column;
+                const bf16* source = first + pass * B_PASS_ROWS * LDB
+                    + panel * (B_SWIZZLE / 2);
                 const u32 target = ring + slot + b_target + panel * B_PANEL_BYTES
                     + pass * (B_PASS_ROWS * B_SWIZZLE);
                 const int left = row < K ? N - column : 0;
@@ -299,10 +305,12 @@ gemm_bf16_nn_1000x504x1000_sm_86_86ab619c(
         auto multiply = [&](int buffer) {
             auto& left = a_fragment[buffer];
             auto& right = b_fragment[buffer];
+            // To and fro over A's fragments: neighbours share one or the other.
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < FRAGMENTS_N; ++j)
 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                for (int turn = 0; turn < FRAGMENTS_M; ++turn) {
+                    const int i = j % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
                     mma_m16n8k16(acc[i][j], left[i], right[j]);
                 }
         };

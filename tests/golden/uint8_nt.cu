@@ -281,10 +281,12 @@ gemm_uint8_int8_nt_130x200x1002_sm_86_90b72c2b(
         auto multiply = [&](int buffer) {
             auto& left = a_fragment[buffer];
             auto& right = b_fragment[buffer];
+            // To and fro over A's fragments: neighbours share one or the other.
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < FRAGMENTS_N; ++j)
 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                for (int turn = 0; turn < FRAGMENTS_M; ++turn) {
+                    const int i = j % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
                     mma_m16n8k32(acc[i][j], left[i], right[j]);
                 }
         };

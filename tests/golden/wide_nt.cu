@@ -209,13 +209,14 @@ gemm_fp16_nt_256x120x512_sm_80_61c0f7fd(
 
         // Starts copying this thread's vectors of A's slice into a slot; they stay in flight.
         auto start_a = [&](u32 slot, int slice) {
+            const fp16* first = a + (m0 + a_row) * LDA
+                + slice * TILE_K + a_byte / 2;
 #pragma unroll
             for (int vector = 0; vector < A_VECTORS; ++vector) {
                 const int pass = vector % A_PASSES;
                 const int panel = vector / A_PASSES;
-                const int row = m0 + a_row + pass * A_PASS_ROWS;
-                const int column = slice * TILE_K + (a_byte + panel * A_SWIZZLE) / 2;
-                const fp16* source = a + row * LDA + column;
+                const fp16* source = first + pass * A_PASS_ROWS * LDA
+                    + panel * (A_SWIZZLE / 2);
                 const u32 target = ring + slot + a_target + panel * A_PANEL_BYTES
                     + pass * (A_PASS_ROWS * A_SWIZZLE);
                 cp_async_16(target, source);
@@ -224,13 +225,15 @@ gemm_fp16_nt_256x120x512_sm_80_61c0f7fd(
 
         // Starts copying this thread's vectors of B's slice into a slot; they stay in flight.
         auto start_b = [&](u32 slot, int slice) {
+            const fp16* first = b + (n0 + b_row) * LDB
+                + slice * TILE_K + b_byte / 2;
 #pragma unroll
             for (int vector = 0; vector < B_VECTORS; ++vector) {
                 const int pass = vector % B_PASSES;
                 const int panel = vector / B_PASSES;
                 const int row = n0 + b_row + pass * B_PASS_ROWS;
-                const int column = slice * TILE_K + (b_byte + panel * B_SWIZZLE) / 2;
-                const fp16* source = b + row * LDB + column;
+                const fp16* source = first + pass * B_PASS_ROWS * LDB
+                    + panel * (B_SWIZZLE / 2);
                 const u32 target = ring + slot + b_target + panel * B_PANEL_BYTES
                     + pass * (B_PASS_ROWS * B_SWIZZLE);
                 const int bytes = row < N ? B_VECTOR : 0;
@@ -270,10 +273,12 @@ gemm_fp16_nt_256x120x512_sm_80_61c0f7fd(
         auto multiply = [&](int buffer) {
             auto& left = a_fragment[buffer];
             auto& right = b_fragment[buffer];
+            // To and fro over A's fragments: neighbours share one or the other.
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int j = 0; j < FRAGMENTS_N; ++j)
 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                for (int turn = 0; turn < FRAGMENTS_M; ++turn) {
+                    const int i = j % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
                     mma_m16n8k16(acc[i][j], left[i], right[j]);
                 }
         };
@@ -301,20 +306,23 @@ gemm_fp16_nt_256x120x512_sm_80_61c0f7fd(
             const int next = slice + STAGES - 1;
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                if (step == 0) {
+                if (step < STEPS - 1) {
+                    load_fragments((step + 1) % 2, read, step + 1);
+                } else {
+                    cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
+                    __syncthreads();  // it is complete, and nobody reads this slice's slot any more
+                    // No branch, which products could not pass: behind the last slice its own first
+                    // step is read again, for nobody.
+                    if (slice + 1 < SLICES)
+                        read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
+                    load_fragments(0, read, 0);
+                }
+                if (step == 0) {  // behind the loads, which would wait for the copies' addresses
                     if (next < SLICES) {
                         start_a(write, next);
                         start_b(write, next);
                     }
                     cp_async_commit();  // also when empty, so that the wait can count
-                }
-                if (step < STEPS - 1) {
-                    load_fragments((step + 1) % 2, read, step + 1);
-                } else if (slice + 1 < SLICES) {
-                    cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
-                    __syncthreads();  // it is complete, and nobody reads this slice's slot any more
-                    read = read + STAGE_BYTES == RING_BYTES ? 0 : read + STAGE_BYTES;
-                    load_fragments(0, read, 0);
                 }
                 multiply(step % 2);
             }

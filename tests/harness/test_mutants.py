@@ -25,6 +25,9 @@ TAILS = (
 ODD = ("m=67 n=69 k=99 layout=tn", MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
 """Two-byte copies through registers."""
 
+PANELS = ("m=64 n=64 k=256 layout=nt", MmaSyncChoice(64, 64, 128, 2, 2, 2, 1, 8))
+"""Slices of two panels."""
+
 BATCH = ("m=64 n=64 k=96 layout=nt batch=2", MmaSyncChoice(64, 64, 32, 2, 2, 4, 2, 8))
 """Aligned everything, fewer slices than stages, two products."""
 
@@ -85,6 +88,7 @@ COLUMNS = (
 KINDS: dict[str, tuple[str, Choice | None]] = {
     "tails": TAILS,
     "odd": ODD,
+    "panels": PANELS,
     "batch": BATCH,
     "turing": TURING,
     "raster": RASTER,
@@ -144,6 +148,9 @@ MUTANTS = {
         seen="race",
     ),
     "barrier removed, register copies": Mutant("odd", BARRIER, "", which=-1, seen="race"),
+    "the slot behind the last slice read": Mutant(
+        "tails", r"if \(slice \+ 1 < SLICES\)", "", seen="race"
+    ),
     "slab barrier removed": Mutant("tails", r"__syncwarp\(\);", "", which=-1, seen="race"),
     "slab reuse barrier removed": Mutant("tails", r"if \(i > 0\) __syncwarp\(\);", "", seen="race"),
     "wait loosened by one": Mutant(
@@ -188,6 +195,13 @@ MUTANTS = {
     ),
     "halves of a's fragment swapped": Mutant(
         "batch", r"step \* 32 \+ lane / 16 \* 16\)", "step * 32 + (1 - lane / 16) * 16)"
+    ),
+    "every pass of a copy from the first row": Mutant(
+        "tails", r"first \+ pass \* A_PASS_ROWS", "first + 0 * A_PASS_ROWS"
+    ),
+    "every panel of a copy from the first": Mutant("panels", r"panel \* \(A_SWIZZLE / 2\)", "0"),
+    "a fragment of A left out on the way back": Mutant(
+        "tails", r"FRAGMENTS_M - 1 - turn", "FRAGMENTS_M - 1"
     ),
     "slab rows swapped": Mutant(
         "tails", r"slab_index\(lane / 4 \+ 8, column\)", "slab_index(lane / 4 + 7, column)"
