@@ -11,7 +11,16 @@ from typing import Literal
 
 from deepgemm_codegen.tiles import WARP, Extent, MatrixOperand
 
-__all__ = ["LANES_M", "LANES_N", "PAD", "QUAD", "Simt", "SimtOperand"]
+__all__ = [
+    "LANES_M",
+    "LANES_N",
+    "PAD",
+    "QUAD",
+    "TURNED_FROM",
+    "Simt",
+    "SimtOperand",
+    "turned_among",
+]
 
 LANES_M, LANES_N = 4, 8
 """How the lanes of a warp share its tile."""
@@ -21,7 +30,15 @@ QUAD = 4
 
 PAD = 4
 """Floats between one k and the next where k is contiguous in memory: eight k then lie in different
-banks, four rows in each."""
+banks, four rows in each; of quads of k two, eight rows in each."""
+
+TURNED_FROM = 8
+"""Elements of k in a slice up to which no bank is met twice with rows in their order."""
+
+
+def turned_among(elements: int) -> int:
+    """Rows among which threads of longer slices exchange theirs, for vectors of so many k."""
+    return 16 if elements == QUAD else 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +46,8 @@ class SimtOperand(MatrixOperand):
     """One operand's way into shared memory.
 
     Attributes:
-        vector_bytes: bytes that one thread reads at a time; one element where k is contiguous.
+        vector_bytes: bytes that one thread reads at a time; where k is contiguous an element, or
+            four on their way through registers.
         mechanism: ``cp_async`` (fp32 only), or ``registers`` (load, convert, store).
         threads: threads of the block, all of which copy.
     """
@@ -87,7 +105,12 @@ class SimtOperand(MatrixOperand):
     @property
     def turned_rows(self) -> bool:
         """Whether threads of the second eight k copy other rows, so that no bank is met twice."""
-        return self.k_major and self.columns.tile > 8
+        return self.k_major and self.columns.tile > TURNED_FROM
+
+    @property
+    def turned_by(self) -> int:
+        """How far apart the rows are that they exchange."""
+        return turned_among(self.elements) // 2
 
     @property
     def row_tail(self) -> bool:
@@ -197,11 +220,6 @@ class Simt:
     def operands_in_registers(self) -> tuple[SimtOperand, ...]:
         """The operands that pass through registers on their way to shared memory."""
         return tuple(operand for operand in self.operands if not operand.in_flight)
-
-    @property
-    def copied_in(self) -> int:
-        """What part of a slice's steps a later slice's copies are shared among: half of them."""
-        return 2
 
     @property
     def threads(self) -> int:

@@ -36,7 +36,7 @@ enum : int {
     STAGES = 3,
     MIN_BLOCKS = 2,
     RASTER_GROUP = 8,
-    A_VECTOR = 4,
+    A_VECTOR = 16,
     B_VECTOR = 16,
     D_VECTOR = 4,
 };
@@ -81,13 +81,6 @@ static_assert(THREADS % A_ROW_VECTORS == 0, "a pass copies whole rows of A's til
 static_assert(THREADS % B_ROW_VECTORS == 0, "a pass copies whole rows of B's tile");
 
 // ---- primitives ----------------------------------------------------------------------------
-// Copies the first `bytes` bytes and fills the rest with zeros.
-__device__ __forceinline__ void cp_async_4_partial(u32 target, const void* source, int bytes)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-                 : : "r"(target), "l"(source), "r"(bytes));
-}
-
 // Copies the first `bytes` bytes and fills the rest with zeros.
 __device__ __forceinline__ void cp_async_16_partial(u32 target, const void* source, int bytes)
 {
@@ -161,27 +154,38 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
         const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
 
         // -- what this thread copies --
-        const int a_column = thread % A_ROW_VECTORS * 1;
-        // Eight k meet all banks in four rows; the other eight are copied for other rows.
-        const int a_row = thread / A_ROW_VECTORS ^ a_column / 8 * 2;
+        const int a_column = thread % A_ROW_VECTORS * 4;
+        // Eight k meet all banks in 16 rows; the other eight are copied for other rows.
+        const int a_row = thread / A_ROW_VECTORS ^ a_column / 8 * 8;
         const int a_target = (a_column * A_PITCH + a_row) * 4;
         const int b_column = thread % B_ROW_VECTORS * 4;
         const int b_row = thread / B_ROW_VECTORS;
         const int b_target = A_BYTES + (b_row * B_PITCH + b_column) * 4;
 
         const fp32* a_next = a + (m0 + a_row) * LDA + a_column;  // of the next slice
-        // Starts copying this thread's vectors of A's slice into a slot, or a part of them;
-        // they stay in flight.
-        auto start_a = [&](u32 slot, int slice, int part = 0, int parts = 1) {
+        // Reads this thread's vectors of A's slice into registers, or a part of them.
+        struct alignas(A_VECTOR) AVector { fp32 element[4]; };
+        AVector a_held[A_VECTORS];
+        auto start_a = [&](int slice, int part = 0, int parts = 1) {
 #pragma unroll
             for (int vector = part; vector < A_VECTORS; vector += parts) {
                 const fp32* source = a_next + vector * A_PASS_ROWS * LDA;
                 const int row = m0 + a_row + vector * A_PASS_ROWS;
                 const int bytes = row < M ? A_VECTOR : 0;
-                const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * 4);
-                cp_async_4_partial(target, source, bytes);
+                a_held[vector] = bytes ? *reinterpret_cast<const AVector*>(source) : AVector{};
             }
             if (part == parts - 1) a_next += TILE_K;
+        };
+        // Writes them to a slot, as fp32, each k to its own line.
+        auto land_a = [&](u32 slot, int part = 0, int parts = 1) {
+            unsigned char* const line = shared + slot + a_target;
+#pragma unroll
+            for (int element = part; element < A_VECTORS * 4; element += parts) {
+                const int vector = element / 4;
+                *reinterpret_cast<float*>(line + vector * (A_PASS_ROWS * 4)
+                                          + element % 4 * (A_PITCH * 4))
+                    = a_held[vector].element[element % 4];
+            }
         };
 
         const fp32* b_next = b + b_row * LDB + n0 + b_column;  // of the next slice
@@ -232,7 +236,8 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
 #pragma unroll
         for (int slice = 0; slice < STAGES - 1; ++slice) {
             if (slice < SLICES) {
-                start_a(write, slice);
+                start_a(slice);
+                land_a(write);
                 start_b(write, slice);
             }
             cp_async_commit();
@@ -251,8 +256,11 @@ gemm_fp32_nn_300x200x256_sm_80_54be24b7_product(
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
                 if (step < COPY_STEPS && next < SLICES) {
-                    start_a(write, next, step, COPY_STEPS);
+                    start_a(next, step, COPY_STEPS);
                     start_b(write, next, step, COPY_STEPS);
+                }
+                if (step >= COPY_STEPS && next < SLICES) {
+                    land_a(write, step - COPY_STEPS, COPY_STEPS);
                 }
                 if (step == COPY_STEPS) cp_async_commit();  // also when empty: the wait counts
                 if (step < STEPS - 1) {
@@ -455,7 +463,7 @@ extern "C" int gemm_fp32_nn_300x200x256_sm_80_54be24b7_launch(
     void* workspace,
     cudaStream_t stream)
 {
-    if (misaligned(a, 4)) return cudaErrorInvalidValue;
+    if (misaligned(a, 16)) return cudaErrorInvalidValue;
     if (misaligned(b, 16)) return cudaErrorInvalidValue;
     if (misaligned(bias0, 16)) return cudaErrorInvalidValue;
     if (misaligned(d, 16)) return cudaErrorInvalidValue;

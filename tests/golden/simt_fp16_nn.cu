@@ -33,7 +33,7 @@ enum : int {
     STAGES = 2,
     MIN_BLOCKS = 1,
     RASTER_GROUP = 8,
-    A_VECTOR = 2,
+    A_VECTOR = 8,
     B_VECTOR = 8,
     D_VECTOR = 4,
 };
@@ -143,7 +143,7 @@ gemm_fp16_nn_128x80x200_sm_75_2b172882(
 
     if (alpha != 0.0f) {
         // -- what this thread copies --
-        const int a_column = thread % A_ROW_VECTORS * 1;
+        const int a_column = thread % A_ROW_VECTORS * 4;
         const int a_row = thread / A_ROW_VECTORS;
         const int a_target = (a_column * A_PITCH + a_row) * 4;
         const int b_column = thread % B_ROW_VECTORS * 4;
@@ -152,7 +152,7 @@ gemm_fp16_nn_128x80x200_sm_75_2b172882(
 
         const fp16* a_next = a + (m0 + a_row) * LDA + a_column;  // of the next slice
         // Reads this thread's vectors of A's slice into registers, or a part of them.
-        struct alignas(A_VECTOR) AVector { fp16 element[1]; };
+        struct alignas(A_VECTOR) AVector { fp16 element[4]; };
         AVector a_held[A_VECTORS];
         auto start_a = [&](int slice, int part = 0, int parts = 1) {
 #pragma unroll
@@ -162,16 +162,15 @@ gemm_fp16_nn_128x80x200_sm_75_2b172882(
             }
             if (part == parts - 1) a_next += TILE_K;
         };
-        // Writes it to a slot, as fp32.
-        auto land_a = [&](u32 slot) {
+        // Writes them to a slot, as fp32, each k to its own line.
+        auto land_a = [&](u32 slot, int part = 0, int parts = 1) {
+            unsigned char* const line = shared + slot + a_target;
 #pragma unroll
-            for (int vector = 0; vector < A_VECTORS; ++vector) {
-                struct alignas(4) Floats { float element[1]; } wide;
-#pragma unroll
-                for (int v = 0; v < 1; ++v)
-                    wide.element[v] = fp16_to_float(a_held[vector].element[v]);
-                const u32 target = slot + a_target + vector * (A_PASS_ROWS * 4);
-                *reinterpret_cast<Floats*>(shared + target) = wide;
+            for (int element = part; element < A_VECTORS * 4; element += parts) {
+                const int vector = element / 4;
+                *reinterpret_cast<float*>(line + vector * (A_PASS_ROWS * 4)
+                                          + element % 4 * (A_PITCH * 4))
+                    = fp16_to_float(a_held[vector].element[element % 4]);
             }
         };
 
@@ -191,10 +190,10 @@ gemm_fp16_nn_128x80x200_sm_75_2b172882(
             }
             if (part == parts - 1) b_next += TILE_K * LDB;
         };
-        // Writes it to a slot, as fp32.
-        auto land_b = [&](u32 slot) {
+        // Writes them to a slot, as fp32.
+        auto land_b = [&](u32 slot, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < B_VECTORS; ++vector) {
+            for (int vector = part; vector < B_VECTORS; vector += parts) {
                 if (b_row + vector * B_PASS_ROWS >= TILE_K) continue;
                 struct alignas(16) Floats { float element[4]; } wide;
 #pragma unroll
@@ -259,13 +258,13 @@ gemm_fp16_nn_128x80x200_sm_75_2b172882(
                     start_a(next, step, COPY_STEPS);
                     start_b(next, step, COPY_STEPS);
                 }
+                if (step >= COPY_STEPS && next < SLICES) {
+                    land_a(write, step - COPY_STEPS, COPY_STEPS);
+                    land_b(write, step - COPY_STEPS, COPY_STEPS);
+                }
                 if (step < STEPS - 1) {
                     load_fragments((step + 1) % 2, read, step + 1);
                 } else {
-                    if (next < SLICES) {
-                        land_a(write);
-                        land_b(write);
-                    }
                     __syncthreads();  // it is complete, and nobody reads this slice's slot any more
                     // No branch: the compiler then multiplies across the barrier. Behind the last
                     // slice its own first step is read again, for nobody.
@@ -317,7 +316,7 @@ extern "C" int gemm_fp16_nn_128x80x200_sm_75_2b172882_launch(
     float alpha,
     cudaStream_t stream)
 {
-    if (misaligned(a, 2)) return cudaErrorInvalidValue;
+    if (misaligned(a, 8)) return cudaErrorInvalidValue;
     if (misaligned(b, 8)) return cudaErrorInvalidValue;
     if (misaligned(d, 8)) return cudaErrorInvalidValue;
     if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;

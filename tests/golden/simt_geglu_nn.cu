@@ -199,7 +199,7 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
     if (alpha != 0.0f) {
         // -- what this thread copies --
         const int a_column = thread % A_ROW_VECTORS * 1;
-        // Eight k meet all banks in four rows; the other eight are copied for other rows.
+        // Eight k meet all banks in 4 rows; the other eight are copied for other rows.
         const int a_row = thread / A_ROW_VECTORS ^ a_column / 8 * 2;
         const int a_target = (a_column * A_PITCH + a_row) * 4;
         const int b_column = thread % B_ROW_VECTORS * 1;
@@ -222,16 +222,15 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
             }
             if (part == parts - 1) a_next += TILE_K;
         };
-        // Writes it to a slot, as fp32.
-        auto land_a = [&](u32 slot) {
+        // Writes them to a slot, as fp32, each k to its own line.
+        auto land_a = [&](u32 slot, int part = 0, int parts = 1) {
+            unsigned char* const line = shared + slot + a_target;
 #pragma unroll
-            for (int vector = 0; vector < A_VECTORS; ++vector) {
-                struct alignas(4) Floats { float element[1]; } wide;
-#pragma unroll
-                for (int v = 0; v < 1; ++v)
-                    wide.element[v] = fp16_to_float(a_held[vector].element[v]);
-                const u32 target = slot + a_target + vector * (A_PASS_ROWS * 4);
-                *reinterpret_cast<Floats*>(shared + target) = wide;
+            for (int element = part; element < A_VECTORS * 1; element += parts) {
+                const int vector = element / 1;
+                *reinterpret_cast<float*>(line + vector * (A_PASS_ROWS * 4)
+                                          + element % 1 * (A_PITCH * 4))
+                    = fp16_to_float(a_held[vector].element[element % 1]);
             }
         };
 
@@ -252,10 +251,10 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
             }
             if (part == parts - 1) b_next += TILE_K * LDB;
         };
-        // Writes it to a slot, as fp32.
-        auto land_b = [&](u32 slot) {
+        // Writes them to a slot, as fp32.
+        auto land_b = [&](u32 slot, int part = 0, int parts = 1) {
 #pragma unroll
-            for (int vector = 0; vector < B_VECTORS; ++vector) {
+            for (int vector = part; vector < B_VECTORS; vector += parts) {
                 struct alignas(4) Floats { float element[1]; } wide;
 #pragma unroll
                 for (int v = 0; v < 1; ++v)
@@ -319,13 +318,13 @@ gemm_fp16_nn_dyn64x101x65_sm_75_82786b1c(
                     start_a(next, step, COPY_STEPS);
                     start_b(next, step, COPY_STEPS);
                 }
+                if (step >= COPY_STEPS && next < SLICES) {
+                    land_a(write, step - COPY_STEPS, COPY_STEPS);
+                    land_b(write, step - COPY_STEPS, COPY_STEPS);
+                }
                 if (step < STEPS - 1) {
                     load_fragments((step + 1) % 2, read, step + 1);
                 } else {
-                    if (next < SLICES) {
-                        land_a(write);
-                        land_b(write);
-                    }
                     __syncthreads();  // it is complete, and nobody reads this slice's slot any more
                     // No branch: the compiler then multiplies across the barrier. Behind the last
                     // slice its own first step is read again, for nobody.

@@ -16,7 +16,7 @@ from deepgemm_codegen.decide.mma_sync.constraints import (
     threads_sm,
 )
 from deepgemm_codegen.decide.schedule import grid, raster
-from deepgemm_codegen.simt import LANES_M, LANES_N, PAD, QUAD
+from deepgemm_codegen.simt import LANES_M, LANES_N, PAD, QUAD, TURNED_FROM, turned_among
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def sums(tile_m: int, tile_n: int, count: int) -> Miss | None:
     return (got, MAX_SUMS) if got > MAX_SUMS else None
 
 
-def whole_rows(row_vectors: int, threads: int, *, turned: bool) -> Miss | None:
-    """A pass of the copy covers whole stored rows of the tile; four where their order is turned."""
-    most = threads // 4 if turned else threads
+def whole_rows(row_vectors: int, threads: int, rows: int) -> Miss | None:
+    """A pass of the copy covers whole stored rows of the tile: so many, or a multiple of them."""
+    most = threads // rows
     if threads % row_vectors or row_vectors > most:
         return (row_vectors, most)
     return None
@@ -92,8 +92,10 @@ def whole_rows(row_vectors: int, threads: int, *, turned: bool) -> Miss | None:
 def rows_of(task: Task, role: str, tile: int, tile_k: int, threads: int) -> Miss | None:
     """The same of one operand."""
     k_major = task.problem.a_k_major if role == "a" else task.problem.b_k_major
-    vectors = (tile_k if k_major else tile) // task.elements(role)
-    return whole_rows(vectors, threads, turned=k_major and tile_k > 8)
+    elements = task.elements(role)
+    vectors = (tile_k if k_major else tile) // elements
+    turned = k_major and tile_k > TURNED_FROM
+    return whole_rows(vectors, threads, turned_among(elements) if turned else 1)
 
 
 def copies(count: int) -> Miss | None:

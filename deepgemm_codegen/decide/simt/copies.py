@@ -1,7 +1,8 @@
 """Question: how does each operand travel, where shared memory is to hold it k by k, as fp32?
 
 An operand with m or n contiguous is copied in vectors along it. One with k contiguous is turned
-round on the way, an element at a time. What is no fp32 is widened, so it passes through registers.
+round on the way: four k of a row at a time through registers, where rows are whole quads, else an
+element at a time. What is no fp32 is widened, so it passes through registers too.
 """
 
 from __future__ import annotations
@@ -35,15 +36,19 @@ def simt_travel(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     mechanism: Literal["cp_async", "registers"] = (
         "cp_async" if wide and arch.cp_async else "registers"
     )
-    if _k_major(spec, source):
-        return Travel((dtype.bytes, mechanism, "k is contiguous and has to turn round"))
+    quad = QUAD * dtype.bytes
     width, _, limit = travel_of(spec, source, arch)
-    width = min(width, QUAD * dtype.bytes)
+    width = min(width, quad)
+    # A load into registers cannot be cut short, so its vectors must divide the row.
+    _, columns = spec.stored(source)
+    whole = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
+    if _k_major(spec, source):
+        if whole == quad:
+            return Travel((quad, "registers", "k is contiguous and has to turn round"))
+        return Travel((dtype.bytes, mechanism, "k is contiguous and has to turn round"))
     if mechanism == "registers":
-        # A load into registers cannot be cut short, so its vectors must divide the row.
-        _, columns = spec.stored(source)
-        width = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
-    return Travel((width, mechanism, limit if width < QUAD * dtype.bytes else ""))
+        width = whole
+    return Travel((width, mechanism, limit if width < quad else ""))
 
 
 def place_simt_operand(

@@ -10,12 +10,11 @@ from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.simt.constraints import register_estimate, shared_bytes
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.simt import LANES_M, LANES_N
+from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.family import Setting
-    from deepgemm_codegen.decide.operands import Travel
     from deepgemm_codegen.decide.prediction import Prediction
     from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.simt.choice import SimtChoice
@@ -34,8 +33,8 @@ def answers(
         ("mma shape", "none", "fp32 multiply-adds on the CUDA cores, in the order of k"),
         ("tile", *_tile(task, choice, prediction)),
         ("warps", *_warps(choice)),
-        ("copy of A", *_copy(task.a, "A", k_major=problem.a_k_major)),
-        ("copy of B", *_copy(task.b, "B", k_major=problem.b_k_major)),
+        ("copy of A", *_copy(task, "a", k_major=problem.a_k_major)),
+        ("copy of B", *_copy(task, "b", k_major=problem.b_k_major)),
         ("swizzle", "none", "a slice lies k by k, and lanes read neighbouring quads"),
         ("stages", *_stages(task, choice)),
         ("occupancy", *_occupancy(task, choice)),
@@ -65,14 +64,16 @@ def _warps(choice: SimtChoice) -> tuple[str, str]:
     return f"{choice.warps_m}x{choice.warps_n}", reason
 
 
-def _copy(travel: Travel, name: str, *, k_major: bool) -> tuple[str, str]:
+def _copy(task: Task, role: str, *, k_major: bool) -> tuple[str, str]:
+    travel = task.a if role == "a" else task.b
     how = "cp.async" if travel.mechanism == "cp_async" else "registers"
     if k_major:
-        reason = "k is contiguous and has to turn round, an element at a time"
+        at_once = "four" if task.elements(role) == QUAD else "an element"
+        reason = f"k is contiguous and has to turn round, {at_once} at a time"
     elif travel.limit:
         reason = f"{travel.limit} allows no wider vector"
     else:
-        reason = f"every row of {name} starts on {travel.vector_bytes} bytes"
+        reason = f"every row of {role.upper()} starts on {travel.vector_bytes} bytes"
     return f"{how}, {travel.vector_bytes} bytes", reason
 
 
