@@ -82,19 +82,23 @@ slots at 128x256, while a panel leaves behind the next one's conversion."""
 def store_panels(rows: int, columns: int, element_bytes: int) -> tuple[int, int]:
     """(columns of a panel, panels that fit the buffer) of D on its way through shared memory.
 
-    A panel is as wide as a swizzle pattern that divides the tile's row. Returns (0, 0) where none
-    does.
+    A panel is as wide as a swizzle pattern that divides the tile's row: the widest of which all or
+    two fit, so that one leaves while the next is made, else the widest. Returns (0, 0) where no
+    pattern divides it.
 
     Args:
         rows: of a consumer.
         columns: of the tile.
         element_bytes: of D.
     """
-    for width in (128, 64, 32):
-        if columns * element_bytes % width == 0:
-            panels = columns * element_bytes // width
-            return width // element_bytes, min(panels, STORE_BUFFER // (rows * width))
-    return 0, 0
+    row = columns * element_bytes
+    found = [
+        (width // element_bytes, min(row // width, STORE_BUFFER // (rows * width)))
+        for width in (128, 64, 32)
+        if row % width == 0
+    ]
+    apart = (panel for panel in found if panel[1] > 1 or panel[0] == columns)
+    return next(apart, found[0] if found else (0, 0))
 
 
 COLUMN_BUFFER = 1024

@@ -56,9 +56,9 @@ enum : int {
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
-    STORE_N = 64,  // columns of D that leave together
+    STORE_N = 32,  // columns of D that leave together
     STORE_PANEL = CONSUMER_M * STORE_N * 2,
-    STORE_SLOTS = 1,
+    STORE_SLOTS = 2,
 };
 
 // ---- shared memory: a ring of STAGES slots (A's tile, B's tile), the epilogue, the barriers ---
@@ -511,7 +511,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                     }
                     const int row = i * 64 + warp * 16 + lane % 16;
                     const int chunk = j + lane / 16;
-                    stmatrix_x4(panel + row * (STORE_N * 2) + (chunk ^ row % 8) * 16,
+                    stmatrix_x4(panel + row * (STORE_N * 2) + (chunk ^ row / 2 % 4) * 16,
                                 packed[0], packed[1], packed[2], packed[3]);
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
@@ -598,8 +598,8 @@ extern "C" int gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483_launch(
     TensorMap map_d;
     if (!failed)
         failed = encode(&map_d, d, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, N,
-                        M, LDD * 2, 64, 16,
-                        CU_TENSOR_MAP_SWIZZLE_128B);
+                        M, LDD * 2, 32, 16,
+                        CU_TENSOR_MAP_SWIZZLE_64B);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
