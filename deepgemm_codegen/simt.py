@@ -222,6 +222,16 @@ class Simt:
         return tuple(operand for operand in self.operands if not operand.in_flight)
 
     @property
+    def copy_steps(self) -> str:
+        """C expression of a slice's steps that start a later one's copies.
+
+        Half of them where the others end copies through registers, and where addresses or tests
+        are kept for each vector, for which more steps have no registers.
+        """
+        plain = all(o.in_flight and not o.tail and not o.rows.both for o in self.operands)
+        return "TILE_K - 1" if plain else "TILE_K / 2"
+
+    @property
     def threads(self) -> int:
         """Threads of the block."""
         return WARP * self.warps_m * self.warps_n

@@ -30,11 +30,11 @@ enum : int {
     TILE_K = 16,
     WARPS_M = 2,
     WARPS_N = 2,
-    STAGES = 2,
+    STAGES = 3,
     MIN_BLOCKS = 2,
     RASTER_GROUP = 8,
-    A_VECTOR = 16,
-    B_VECTOR = 16,
+    A_VECTOR = 4,
+    B_VECTOR = 4,
     D_VECTOR = 4,
 };
 
@@ -70,11 +70,35 @@ enum : int {
     B_PASS_ROWS = THREADS / B_ROW_VECTORS,
     B_VECTORS = (TILE_N + B_PASS_ROWS - 1) / B_PASS_ROWS,
 };
-static_assert(SHARED_BYTES == 25600, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 38400, "the planner's shared-memory total");
 static_assert(THREADS % A_ROW_VECTORS == 0, "a pass copies whole rows of A's tile");
 static_assert(THREADS % B_ROW_VECTORS == 0, "a pass copies whole rows of B's tile");
 
 // ---- primitives ----------------------------------------------------------------------------
+// Copies the first `bytes` bytes and fills the rest with zeros.
+__device__ __forceinline__ void cp_async_4_partial(u32 target, const void* source, int bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 : : "r"(target), "l"(source), "r"(bytes));
+}
+
+__device__ __forceinline__ void cp_async_4(u32 target, const void* source)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 : : "r"(target), "l"(source));
+}
+
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;");
+}
+
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(PENDING));
+}
+
 // Reads four neighbouring floats of shared memory in one access.
 __device__ __forceinline__ void load_quad(float* value, const unsigned char* source)
 {
@@ -127,64 +151,44 @@ gemm_fp32_nt_1000x1024x1024_sm_90_31f61d7b(
     float acc[THREAD_M][THREAD_N] = {};
 
     if (alpha != 0.0f) {
+        const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
+
         // -- what this thread copies --
-        const int a_column = thread % A_ROW_VECTORS * 4;
-        // Eight k meet all banks in 16 rows; the other eight are copied for other rows.
-        const int a_row = thread / A_ROW_VECTORS ^ a_column / 8 * 8;
+        const int a_column = thread % A_ROW_VECTORS * 1;
+        // Eight k meet all banks in 4 rows; the other eight are copied for other rows.
+        const int a_row = thread / A_ROW_VECTORS ^ a_column / 8 * 2;
         const int a_target = (a_column * A_PITCH + a_row) * 4;
-        const int b_column = thread % B_ROW_VECTORS * 4;
-        // Eight k meet all banks in 16 rows; the other eight are copied for other rows.
-        const int b_row = thread / B_ROW_VECTORS ^ b_column / 8 * 8;
+        const int b_column = thread % B_ROW_VECTORS * 1;
+        // Eight k meet all banks in 4 rows; the other eight are copied for other rows.
+        const int b_row = thread / B_ROW_VECTORS ^ b_column / 8 * 2;
         const int b_target = A_BYTES + (b_column * B_PITCH + b_row) * 4;
 
         const fp32* a_next = a + (m0 + a_row) * LDA + a_column;  // of the next slice
-        // Reads this thread's vectors of A's slice into registers, or a part of them.
-        struct alignas(A_VECTOR) AVector { fp32 element[4]; };
-        AVector a_held[A_VECTORS];
-        auto start_a = [&](int slice, int part = 0, int parts = 1) {
+        // Starts copying this thread's vectors of A's slice into a slot, or a part of them;
+        // they stay in flight.
+        auto start_a = [&](u32 slot, int slice, int part = 0, int parts = 1) {
 #pragma unroll
             for (int vector = part; vector < A_VECTORS; vector += parts) {
                 const fp32* source = a_next + vector * A_PASS_ROWS * LDA;
                 const int row = m0 + a_row + vector * A_PASS_ROWS;
                 const int bytes = row < M ? A_VECTOR : 0;
-                a_held[vector] = bytes ? *reinterpret_cast<const AVector*>(source) : AVector{};
+                const u32 target = ring + slot + a_target + vector * (A_PASS_ROWS * 4);
+                cp_async_4_partial(target, source, bytes);
             }
             if (part == parts - 1) a_next += TILE_K;
         };
-        // Writes them to a slot, as fp32, each k to its own line.
-        auto land_a = [&](u32 slot, int part = 0, int parts = 1) {
-            unsigned char* const line = shared + slot + a_target;
-#pragma unroll
-            for (int element = part; element < A_VECTORS * 4; element += parts) {
-                const int vector = element / 4;
-                *reinterpret_cast<float*>(line + vector * (A_PASS_ROWS * 4)
-                                          + element % 4 * (A_PITCH * 4))
-                    = a_held[vector].element[element % 4];
-            }
-        };
 
         const fp32* b_next = b + (n0 + b_row) * LDB + b_column;  // of the next slice
-        // Reads this thread's vectors of B's slice into registers, or a part of them.
-        struct alignas(B_VECTOR) BVector { fp32 element[4]; };
-        BVector b_held[B_VECTORS];
-        auto start_b = [&](int slice, int part = 0, int parts = 1) {
+        // Starts copying this thread's vectors of B's slice into a slot, or a part of them;
+        // they stay in flight.
+        auto start_b = [&](u32 slot, int slice, int part = 0, int parts = 1) {
 #pragma unroll
             for (int vector = part; vector < B_VECTORS; vector += parts) {
                 const fp32* source = b_next + vector * B_PASS_ROWS * LDB;
-                b_held[vector] = *reinterpret_cast<const BVector*>(source);
+                const u32 target = ring + slot + b_target + vector * (B_PASS_ROWS * 4);
+                cp_async_4(target, source);
             }
             if (part == parts - 1) b_next += TILE_K;
-        };
-        // Writes them to a slot, as fp32, each k to its own line.
-        auto land_b = [&](u32 slot, int part = 0, int parts = 1) {
-            unsigned char* const line = shared + slot + b_target;
-#pragma unroll
-            for (int element = part; element < B_VECTORS * 4; element += parts) {
-                const int vector = element / 4;
-                *reinterpret_cast<float*>(line + vector * (B_PASS_ROWS * 4)
-                                          + element % 4 * (B_PITCH * 4))
-                    = b_held[vector].element[element % 4];
-            }
         };
 
         // -- one k: this thread's rows of A and columns of B, and all their products --
@@ -219,17 +223,17 @@ gemm_fp32_nt_1000x1024x1024_sm_90_31f61d7b(
 #pragma unroll
         for (int slice = 0; slice < STAGES - 1; ++slice) {
             if (slice < SLICES) {
-                start_a(slice);
-                land_a(write);
-                start_b(slice);
-                land_b(write);
+                start_a(write, slice);
+                start_b(write, slice);
             }
+            cp_async_commit();
             write += STAGE_BYTES;
         }
 
         // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way, some of its
         //    copies a step, and step t while the fragments of step t + 1 are on theirs --
         u32 read = 0;
+        cp_async_wait<STAGES - 2>();  // this thread's part of slice 0 has landed
         __syncthreads();  // slice 0 is complete
         if (0 < SLICES)
             load_fragments(0, read, 0);
@@ -238,16 +242,14 @@ gemm_fp32_nt_1000x1024x1024_sm_90_31f61d7b(
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
                 if (step < COPY_STEPS && next < SLICES) {
-                    start_a(next, step, COPY_STEPS);
-                    start_b(next, step, COPY_STEPS);
+                    start_a(write, next, step, COPY_STEPS);
+                    start_b(write, next, step, COPY_STEPS);
                 }
-                if (step >= COPY_STEPS && next < SLICES) {
-                    land_a(write, step - COPY_STEPS, COPY_STEPS);
-                    land_b(write, step - COPY_STEPS, COPY_STEPS);
-                }
+                if (step == COPY_STEPS) cp_async_commit();  // also when empty: the wait counts
                 if (step < STEPS - 1) {
                     load_fragments((step + 1) % 2, read, step + 1);
                 } else {
+                    cp_async_wait<STAGES - 2>();  // this thread's part of the next slice has landed
                     __syncthreads();  // it is complete, and nobody reads this slice's slot any more
                     // No branch: the compiler then multiplies across the barrier. Behind the last
                     // slice its own first step is read again, for nobody.
@@ -299,8 +301,8 @@ extern "C" int gemm_fp32_nt_1000x1024x1024_sm_90_31f61d7b_launch(
     float alpha,
     cudaStream_t stream)
 {
-    if (misaligned(a, 16)) return cudaErrorInvalidValue;
-    if (misaligned(b, 16)) return cudaErrorInvalidValue;
+    if (misaligned(a, 4)) return cudaErrorInvalidValue;
+    if (misaligned(b, 4)) return cudaErrorInvalidValue;
     if (misaligned(d, 16)) return cudaErrorInvalidValue;
     if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
     if (b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;

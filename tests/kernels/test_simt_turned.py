@@ -24,7 +24,7 @@ def travel(text: str) -> set[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("more", "mechanism", "vector_bytes"),
     [
-        ("k=64", "registers", 16),
+        ("k=64", "cp_async", 4),  # both turn round
         ("k=66", "cp_async", 4),  # a row ends within a quad
         ("k=dynamic:64", "cp_async", 4),
         ("k=64 lda=65 ldb=67", "cp_async", 4),
@@ -41,15 +41,22 @@ def test_four_k_travel_together_where_rows_are_whole_quads(
     assert travel(text) == {(mechanism, vector_bytes)}
 
 
+def test_one_operand_that_turns_round_travels_by_quads() -> None:
+    assert travel("m=64 n=64 k=64 dtype=fp32 layout=nn arch=sm_80") == {
+        ("registers", 16),
+        ("cp_async", 16),
+    }
+
+
 @pytest.mark.parametrize("choice", [QUADS, RAGGED], ids=["16 of k", "8 of k, ragged"])
-@pytest.mark.parametrize("more", ["nt dtype=fp32", "tt dtype=fp32", "nt dtype=bf16"])
+@pytest.mark.parametrize("more", ["nn dtype=fp32", "tt dtype=fp32", "nt dtype=bf16"])
 def test_quads_land_where_they_belong(choice: SimtChoice, more: str) -> None:
     assert_right(f"m=41 n=72 k=52 tensor_cores=off layout={more} arch=sm_80", choice, effort=0.2)
 
 
 def test_quads_of_both_halves_of_b() -> None:
     choice = SimtChoice(32, 64, 16, 2, 1, 2, 1, 2)
-    text = "m=41 n=72 k=52 dtype=fp32 layout=nt epilogue=swiglu arch=sm_80"
+    text = "m=41 n=72 k=52 dtype=fp16 tensor_cores=off layout=nt epilogue=swiglu arch=sm_80"
     assert_right(text, choice, effort=0.2)
 
 
