@@ -47,7 +47,7 @@ from deepgemm_codegen.signature import (
 )
 from deepgemm_codegen.simt import Simt
 from deepgemm_codegen.tiles import PARTIALS
-from deepgemm_codegen.tma import TensorMap
+from deepgemm_codegen.tma import PANEL_BYTES, TensorMap
 from deepgemm_codegen.wgmma import Wgmma
 from deepgemm_codegen.workspace import NO_WORKSPACE, Workspace
 from deepgemm_codegen.zero_points import ZEROS, ZeroPoints
@@ -300,15 +300,15 @@ class KernelPlan:
         """The tensor maps that the host builds, in the order of their pointers."""
         if not isinstance(self.body, Wgmma):
             return ()
-        boxes: list[tuple[str, DType, int | None, Extent, Extent, int, int]] = [
-            (o.source, o.dtype, o.leading, o.rows, o.columns, o.panel_columns, o.box_rows)
+        boxes: list[tuple[str, DType, int | None, Extent, Extent, int, int, int]] = [
+            (o.source, o.dtype, o.leading, o.rows, o.columns, *o.box, PANEL_BYTES)
             for o in self.body.operands
         ]
         if self.body.store == "tma":
             out, columns = self.output, self.body.store_panels[0]
-            boxes.append(
-                ("d", out.dtype, out.leading, self.m, self.n, columns, self.body.store_rows)
-            )
+            row_bytes = columns * out.dtype.bytes
+            place = ("d", out.dtype, out.leading, self.m, self.n)
+            boxes.append((*place, columns, self.body.store_rows, row_bytes))
         return tuple(
             TensorMap(
                 name=f"map_{pointer}",
@@ -319,10 +319,11 @@ class KernelPlan:
                 stride=(stride := Number(leading) if leading else Variable(f"ld{pointer}")),
                 box_inner=inner,
                 box_outer=outer,
+                swizzle_bytes=swizzle,
                 batch=self.spec.matrices(pointer[0]),  # a copy's pointer begins with its letter
                 batch_stride=self._batch_stride(pointer, times(rows.expression, stride)),
             )
-            for pointer, dtype, leading, rows, columns, inner, outer in sorted(
+            for pointer, dtype, leading, rows, columns, inner, outer, swizzle in sorted(
                 boxes, key=lambda box: box[0]
             )
         )

@@ -103,7 +103,7 @@ def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
         names.append(("hide", 0))
     alone = [operand for operand in body.operands if not operand.shared]
     names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
-    if body.idle_operands:
+    if body.cleared:
         names.append(("fence_proxy_async", 0))
     if body.store == "gather":
         names += [("consumers_barrier", 0)] if body.consumers > 1 else []

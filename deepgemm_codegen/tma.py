@@ -10,13 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.expressions import Number
+from deepgemm_codegen.layout import CHUNK_BYTES
 from deepgemm_codegen.tiles import MatrixOperand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.expressions import Expression
 
-__all__ = ["PANEL_BYTES", "SWIZZLE_ROWS", "TMA_ALIGNMENT", "TensorMap", "TmaOperand"]
+__all__ = [
+    "PANEL_BYTES",
+    "SWIZZLE_ROWS",
+    "TMA_ALIGNMENT",
+    "TensorMap",
+    "TmaOperand",
+    "box_columns",
+]
 
 PANEL_BYTES = 128
 """Width of a panel in shared memory: the widest swizzle pattern, and one K-major row of a stage."""
@@ -26,6 +34,16 @@ SWIZZLE_ROWS = 8
 
 TMA_ALIGNMENT = 16
 """Bytes that a descriptor's base address and row stride are multiples of (CUDA driver API)."""
+
+
+def box_columns(size: int, element_bytes: int) -> int:
+    """Elements of a row of a matrix that one copy moves: a panel's, or all, in whole 16 bytes.
+
+    A copy that a matrix ends in takes longer, for each row. Rows narrower than the swizzle's
+    pattern lie as far apart as whole ones (CUDA programming guide, tensor memory access).
+    """
+    chunk = CHUNK_BYTES // element_bytes
+    return min(PANEL_BYTES // element_bytes, -(-size // chunk) * chunk)
 
 
 NOWHERE = Number(0)
@@ -43,6 +61,8 @@ class TensorMap:
         inner, outer: extents in elements, contiguous first, over the dynamic dimensions' names.
         stride: elements from row to row.
         box_inner, box_outer: elements that one copy moves, of one matrix.
+        swizzle_bytes: width of the swizzle's pattern in shared memory (128, 64 or 32), to which
+            narrower rows of a box are padded.
         batch: matrices.
         batch_stride: elements from matrix to matrix.
     """
@@ -55,6 +75,7 @@ class TensorMap:
     stride: Expression
     box_inner: int
     box_outer: int
+    swizzle_bytes: int
     batch: int = 1
     batch_stride: Expression = NOWHERE
 
@@ -74,11 +95,6 @@ class TensorMap:
         """Elements that one copy moves along each dimension."""
         box = (self.box_inner, self.box_outer)
         return box if self.batch == 1 else (*box, 1)
-
-    @property
-    def swizzle_bytes(self) -> int:
-        """Width of the swizzle's pattern in shared memory: a row of the box (128, 64 or 32)."""
-        return self.box_inner * self.dtype.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +140,32 @@ class TmaOperand(MatrixOperand):
         return min(rows, -(-self.rows.size // SWIZZLE_ROWS) * SWIZZLE_ROWS)
 
     @property
+    def box_columns(self) -> int:
+        """Elements of a row that one copy moves: no more than the matrix has, see `box_columns`."""
+        if self.columns.dynamic or (self.paired and not self.k_major):
+            return self.panel_columns
+        return box_columns(self.columns.size, self.dtype.bytes)
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """Elements of a row, and rows, that one copy moves."""
+        return self.box_columns, self.box_rows
+
+    @property
     def idle_rows(self) -> int:
         """Rows of the tile that no copy writes; their sums are never stored."""
         whole = self.shared or (self.paired and self.k_major)
         return 0 if whole else self.rows.tile - self.box_rows
 
     @property
+    def landed_rows(self) -> int:
+        """Rows of the tile's panels that copies write, in shared memory one after the other."""
+        return (self.rows.tile - self.idle_rows) * self.panels
+
+    @property
     def landed_bytes(self) -> int:
         """Bytes that arrive in a slot."""
-        return self.bytes - self.idle_rows * PANEL_BYTES * self.panels
+        return self.landed_rows * self.box_columns * self.dtype.bytes
 
     @property
     def shared(self) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.block_scales import blocks_of, shared_columns
 from deepgemm_codegen.bodies import FRAGMENT_BYTES
-from deepgemm_codegen.layout import staged_columns, store_panels
+from deepgemm_codegen.layout import CHUNK_BYTES, staged_columns, store_panels
+from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.tma import TmaOperand
@@ -132,6 +133,13 @@ class Wgmma:
         return FRAGMENT_BYTES // self.a.dtype.bytes
 
     @property
+    def steps(self) -> int:
+        """Instructions along k of a slice: no more than all of k takes."""
+        k = self.a.columns if self.a.k_major else self.a.rows
+        most = self.tile_k if k.dynamic else min(self.tile_k, k.size)
+        return -(-most // self.mma_k)
+
+    @property
     def loop(self) -> str:
         """Path of the main loop's template below ``templates/``."""
         stem = "overlapped" if self.overlapped else "apart" if self.promoted else "in_flight"
@@ -212,6 +220,25 @@ class Wgmma:
     def idle_operands(self) -> tuple[TmaOperand, ...]:
         """Operands with rows that no copy writes."""
         return tuple(operand for operand in self.operands if operand.idle_rows)
+
+    @property
+    def narrow_operands(self) -> tuple[tuple[TmaOperand, int, int], ...]:
+        """Operands whose copies write less of a row than wgmma reads: (first, number) of chunks.
+
+        A chunk is 16 bytes. Of a row along k the steps read a part, of one along m or n all.
+        """
+        found = []
+        for operand in self.operands:
+            first = operand.box_columns * operand.dtype.bytes // CHUNK_BYTES
+            read = (self.steps * FRAGMENT_BYTES if operand.k_major else PANEL_BYTES) // CHUNK_BYTES
+            if first < read:
+                found.append((operand, first, read - first))
+        return tuple(found)
+
+    @property
+    def cleared(self) -> bool:
+        """Whether the ring has bytes that wgmma reads and no copy writes."""
+        return bool(self.idle_operands or self.narrow_operands)
 
     @property
     def store_panels(self) -> tuple[int, int]:

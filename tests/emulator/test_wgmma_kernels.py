@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from deepgemm_codegen.emulator import Checks
+from deepgemm_codegen.plan import Wgmma
 from tests.emulator.hopper import Compiled, Outcome, build, compile_source, solve
 from tests.emulator.reference import fused_dot
 from tests.rendering.plans import GOLDEN
@@ -18,6 +19,9 @@ def assert_exact(outcome: Outcome) -> None:
     assert outcome.report.findings == (), str(outcome.report)
     want = outcome.want.astype(np.float32).astype(outcome.d.dtype)
     np.testing.assert_array_equal(outcome.d.astype(np.float64), want.astype(np.float64))
+
+
+PADDED = {"lda": 40, "ldb": 40}
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
@@ -32,6 +36,32 @@ def test_every_layout_with_tails_in_every_dimension(layout: str, grid: int | Non
 def test_a_column_major_d(layout: str) -> None:
     kernel = build((128, 128, 2, 1, 3, 1, 1, 8), m=200, n=136, k=136, layout=layout, layout_d="t")
     assert_exact(solve(kernel))
+
+
+@pytest.mark.parametrize(
+    ("choice", "fields"),
+    [
+        # k in part of a slice: 40 of two and a half steps, 36 in rows of 40, 8 of half a step.
+        ((128, 64, 2, 2, 2, 1, 1, 8), {"m": 300, "n": 80, "k": 40, "layout": "nt"}),
+        ((64, 64, 1, 1, 2, 1, 1, 8), {"m": 20, "n": 72, "k": 36, "layout": "nt", **PADDED}),
+        ((64, 64, 1, 1, 2, 1, 1, 8), {"m": 70, "n": 72, "k": 8, "layout": "nt"}),
+        ((64, 64, 1, 1, 2, 1, 1, 8), {"m": 70, "n": 72, "k": 16, "layout": "nt"}),
+        ((128, 128, 2, 1, 2, 2, 1, 8), {"m": 300, "n": 200, "k": 40, "layout": "nt"}),
+        ((128, 128, 2, 1, 2, 1, 2, 8), {"m": 300, "n": 200, "k": 24, "layout": "nt"}),
+        ((64, 64, 1, 1, 2, 1, 1, 8), {"m": 70, "n": 72, "k": 40, "layout": "nn"}),
+        # n or m in part of a panel: what lies behind is multiplied, and stored nowhere.
+        ((64, 64, 1, 1, 3, 1, 1, 8), {"m": 70, "n": 40, "k": 328, "layout": "nn"}),
+        ((64, 128, 1, 1, 3, 1, 1, 8), {"m": 70, "n": 24, "k": 200, "layout": "nn"}),
+        ((64, 64, 1, 1, 3, 1, 1, 8), {"m": 56, "n": 72, "k": 200, "layout": "tt"}),
+        ((64, 64, 1, 1, 3, 1, 1, 8), {"m": 40, "n": 48, "k": 40, "layout": "tn"}),
+    ],
+)  # fmt: skip
+def test_operands_narrower_than_a_panel(choice: tuple[int, ...], fields: dict[str, Any]) -> None:
+    kernel = build(choice, **fields)
+    body = kernel.plan.body
+    assert isinstance(body, Wgmma)
+    assert body.landed_bytes < body.stage_bytes
+    assert_exact(solve(kernel, grid=body.cluster))  # one block, or cluster, does all tiles
 
 
 @pytest.mark.parametrize("slices", [1, 2, 3, 4, 5])

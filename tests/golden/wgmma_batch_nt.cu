@@ -49,7 +49,7 @@ enum : int {
     THREADS = 128 * (CONSUMERS + 1),  // warpgroup 0 produces, the others consume
     CONSUMER_M = TILE_M,  // the consumers take tiles in turn: one writes, the other multiplies
     FRAGMENTS_M = CONSUMER_M / 64,
-    STEPS = TILE_K / 16,
+    STEPS = 3,  // of 16, which hold all of k
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
@@ -63,6 +63,7 @@ enum : int {
     A_BYTES = TILE_M * TILE_K * 2,
     B_BYTES = TILE_N * TILE_K * 2,
     STAGE_BYTES = A_BYTES + B_BYTES,
+    LANDED_BYTES = 20480,  // of a slot; the matrix is narrower than a row of the tile
     A_FRAGMENT = 8192,  // from one 64-row fragment of A to the next
     A_STEP = 32,  // from 16 of k to the next
     B_STEP = 32,
@@ -221,6 +222,13 @@ __device__ __forceinline__ void tma_load_3d(u32 target, const TensorMap* map, in
                  : "memory");
 }
 
+// Orders this thread's writes to shared memory before what the copy engine and
+// wgmma read.
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
 __device__ __forceinline__ float fp16_to_float(fp16 bits)
 {
     float value;
@@ -244,13 +252,6 @@ __device__ __forceinline__ u32 pack_fp16x2(float low, float high)
     u32 bits;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
     return bits;
-}
-
-// Orders this thread's writes to shared memory before what the copy engine and
-// wgmma read.
-__device__ __forceinline__ void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 }
 
 // One copy engine command: a box of shared memory to one matrix of a batch; what lies outside it
@@ -349,11 +350,26 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
             for (int slice = 0; slice < SLICES; ++slice) {
                 const u32 barrier = full + slice * 8;
                 const u32 target = ring + slice * STAGE_BYTES;
-                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                mbarrier_arrive_expect(barrier, LANDED_BYTES);
                 tma_load_3d(target, &map_a, slice * TILE_K, m0, batch, barrier);
                 tma_load_3d(target + A_BYTES, &map_b, slice * TILE_K, n0, batch, barrier);
             }
     }
+    // A's rows bring 80 bytes; wgmma reads the 16 behind them, which no copy writes.
+    for (int at = threadIdx.x; at < STAGES * 64; at += THREADS) {
+        const int row = at % 64;
+        const int chunk = 5 ^ row % 8;  // where the swizzle has it
+        const int offset = at / 64 * STAGE_BYTES + row * 128 + chunk * 16;
+        *reinterpret_cast<uint4*>(shared + offset) = uint4{};
+    }
+    // B's rows bring 80 bytes; wgmma reads the 16 behind them, which no copy writes.
+    for (int at = threadIdx.x; at < STAGES * 192; at += THREADS) {
+        const int row = at % 192;
+        const int chunk = 5 ^ row % 8;  // where the swizzle has it
+        const int offset = at / 192 * STAGE_BYTES + A_BYTES + row * 128 + chunk * 16;
+        *reinterpret_cast<uint4*>(shared + offset) = uint4{};
+    }
+    fence_proxy_async();
     __syncthreads();
 
     if (threadIdx.x < 128) {
@@ -370,7 +386,7 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
-                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                mbarrier_arrive_expect(barrier, LANDED_BYTES);
                 tma_load_3d(target, &map_a, slice * TILE_K, m0, batch, barrier);
                 tma_load_3d(target + A_BYTES, &map_b, slice * TILE_K, n0, batch, barrier);
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
@@ -557,12 +573,12 @@ extern "C" int gemm_fp16_nt_1000x384x40_sm_90a_fae60766_launch(
     TensorMap map_a;
     if (!failed)
         failed = encode(&map_a, a, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, K,
-                        M, LDA * 2, 64, 64,
+                        M, LDA * 2, 40, 64,
                         CU_TENSOR_MAP_SWIZZLE_128B, 8, M * LDA * 2);
     TensorMap map_b;
     if (!failed)
         failed = encode(&map_b, b, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, K,
-                        N, LDB * 2, 64, 192,
+                        N, LDB * 2, 40, 192,
                         CU_TENSOR_MAP_SWIZZLE_128B, 8, N * LDB * 2);
     TensorMap map_d;
     if (!failed)

@@ -85,7 +85,15 @@ COLUMNS = (
 )
 """Vectors by columns in shared memory, over tiles that one block computes in turn."""
 
+NARROW = ("m=100 n=72 k=40 layout=nt arch=sm_90a", WgmmaChoice(64, 64, 1, 1, 2, 1, 1, 8))
+"""Rows of k that end inside a step of wgmma, which reads zeros behind them."""
+
+NARROW_N = ("m=100 n=40 k=200 layout=nn arch=sm_90a", WgmmaChoice(64, 64, 1, 1, 2, 1, 1, 8))
+"""Rows of B that end inside a panel."""
+
 KINDS: dict[str, tuple[str, Choice | None]] = {
+    "narrow": NARROW,
+    "narrow n": NARROW_N,
     "tails": TAILS,
     "odd": ODD,
     "panels": PANELS,
@@ -183,6 +191,19 @@ MUTANTS = {
         "abreast", r"own_block > last_block", "own_block >= last_block"
     ),
     # -- the shared-memory layout --
+    "behind a narrow row the wrong bytes are cleared": Mutant(
+        "narrow", r"chunk = 5 \^ row % 8", "chunk = 5", which=0, seen="uninit"
+    ),
+    "behind narrow rows of b nothing is cleared": Mutant(
+        "narrow", r"(at < STAGES \* )64(; at \+= THREADS\) \{)", r"\g<1>0\2", which=1, seen="uninit"
+    ),
+    "behind narrow rows along n too little is cleared": Mutant(
+        "narrow n", r"\(5 \+ at % 3\)", "(5 + at % 2)", seen="uninit"
+    ),
+    "a step of wgmma less": Mutant("narrow", r"STEPS = 3,", "STEPS = 2,"),
+    "a slot waits for bytes that do not come": Mutant(
+        "narrow", r"LANDED_BYTES = \d+,", "LANDED_BYTES = STAGE_BYTES,", seen="deadlock"
+    ),
     "swizzle broken where a is read": Mutant(
         "batch",
         r"tile_offset<A_SWIZZLE, A_PANEL_BYTES>\(warp_m \* WARP_M \+ lane % 16,",

@@ -15,7 +15,7 @@ from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.tensor_map import encode_tensor_map
 from deepgemm_codegen.tma import TensorMap
 
-MAP = TensorMap("map_a", "a", BF16, Variable("k"), Number(100), Variable("lda"), 64, 128)
+MAP = TensorMap("map_a", "a", BF16, Variable("k"), Number(100), Variable("lda"), 64, 128, 128)
 SIZES = {"k": 0, "lda": 72}
 
 

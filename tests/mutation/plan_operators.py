@@ -13,12 +13,12 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.plan import KernelPlan
-from deepgemm_codegen.tma import TensorMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from deepgemm_codegen.plan import Program
+    from deepgemm_codegen.tma import TensorMap
 
 __all__ = ["PLAN_OPERATORS", "RULES", "PlanMutant", "PlanOperator", "plan_mutants_of"]
 
@@ -173,29 +173,21 @@ def _on_host(
 
 
 def _other_boxes(right: TensorMap) -> Iterator[TensorMap]:
-    yield replace(right, box_inner=right.box_inner // 2)
+    yield replace(right, box_inner=_half(right), swizzle_bytes=max(right.swizzle_bytes // 2, 32))
     if right.box_outer > 8:
         yield replace(right, box_outer=right.box_outer // 2)
         yield replace(right, box_outer=right.box_outer - 8)
 
 
-@dataclass(frozen=True, slots=True)
-class _Patterned(TensorMap):
-    """A tensor map whose pattern is not as wide as a row of its box."""
-
-    pattern: int = 0
-
-    @property
-    def swizzle_bytes(self) -> int:
-        """See `TensorMap`."""
-        return self.pattern
+def _half(right: TensorMap) -> int:
+    """Half of a box's row, in whole 16 bytes."""
+    chunk = 16 // right.dtype.bytes
+    return max(right.box_inner // 2 // chunk, 1) * chunk
 
 
 def _other_swizzles(right: TensorMap) -> Iterator[TensorMap]:
-    known = {field.name: getattr(right, field.name) for field in fields(right)}
-    yield _Patterned(**known, pattern=0)
-    narrow = {**known, "box_inner": right.box_inner // 2}
-    yield _Patterned(**narrow, pattern=right.swizzle_bytes)
+    yield replace(right, swizzle_bytes=0)
+    yield replace(right, box_inner=_half(right))
 
 
 PLAN_OPERATORS: tuple[PlanOperator, ...] = (

@@ -270,7 +270,10 @@ def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, f
 
 
 def _panels_past(problem: Problem, tile_m: int, tile_n: int) -> float:
-    """Panels of a tile's operands, with m or n contiguous, that reach past their matrix."""
+    """Panels of a tile's operands, with m or n contiguous, that reach past their matrix.
+
+    Boxes are no wider than a matrix that is narrower than a panel (`tma.box_columns`).
+    """
     found = 0.0
     for extent, tile, k_major in (
         (problem.m, tile_m, problem.a_k_major),
@@ -278,7 +281,7 @@ def _panels_past(problem: Problem, tile_m: int, tile_n: int) -> float:
     ):
         if not k_major:
             tiles = -(-extent // tile)
-            found += tile // PANEL_COLUMNS - extent // PANEL_COLUMNS / tiles
+            found += tile // PANEL_COLUMNS - max(extent // PANEL_COLUMNS, 1) / tiles
     return found
 
 

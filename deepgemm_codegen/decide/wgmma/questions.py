@@ -10,6 +10,7 @@ from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
 from deepgemm_codegen.decide.wgmma.constraints import overlapped
 from deepgemm_codegen.plan import Decision
+from deepgemm_codegen.tma import box_columns
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.prediction import Prediction
@@ -26,20 +27,13 @@ def answers(
     spec: GemmSpec, task: Task, choice: WgmmaChoice, prediction: Prediction, family_reason: str
 ) -> tuple[Decision, ...]:
     """Every question with its answer and reason, in the order of the tree."""
-    tile_k = task.kind.tile_k
     questions = [
         ("family", "wgmma", family_reason),
         ("mma shape", *_mma(task, choice)),
         ("tile", *_tile(task, choice, prediction)),
         ("warps", *_consumers(choice)),
-        (
-            "copy of A",
-            *_copy("A", choice.tile_m, tile_k, choice.cluster_n, k_major=task.problem.a_k_major),
-        ),
-        (
-            "copy of B",
-            *_copy("B", choice.tile_n, tile_k, choice.cluster_m, k_major=task.problem.b_k_major),
-        ),
+        ("copy of A", *_copy(task, "A", choice.tile_m, choice.cluster_n)),
+        ("copy of B", *_copy(task, "B", choice.tile_n, choice.cluster_m)),
         ("swizzle", "A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
         ("stages", *_stages(task, choice)),
         ("occupancy", *_OCCUPANCY),
@@ -87,8 +81,17 @@ def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
     return f"{words}, 1 producer", reason
 
 
-def _copy(name: str, tile: int, tile_k: int, sharers: int, *, k_major: bool) -> tuple[str, str]:
-    inner, outer = (tile_k, tile) if k_major else (tile_k, tile_k)
+def _copy(task: Task, name: str, tile: int, sharers: int) -> tuple[str, str]:
+    problem, tile_k = task.problem, task.kind.tile_k
+    if name == "A":
+        k_major, size, dynamic = problem.a_k_major, problem.m, problem.dynamic_m
+    else:
+        k_major, size, dynamic = problem.b_k_major, problem.n, problem.dynamic_n
+    outer = tile_k
+    if k_major:
+        outer, size, dynamic = tile, problem.k, problem.dynamic_k
+    paired = problem.halves > 1 and name == "B" and not k_major
+    inner = tile_k if dynamic or paired else box_columns(size, problem.element_bytes)
     reason = f"{name} starts on 16 bytes and so do its rows; boxes of {outer // sharers}x{inner}"
     if sharers > 1:
         reason += ", each for the whole cluster"
