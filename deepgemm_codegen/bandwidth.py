@@ -1,9 +1,10 @@
 """The body of kernels bound by memory: one side of D is short, so one operand is read once.
 
-D's short side (up to 16 rows or columns) fits the 16 rows of one ``mma.sync``; its long side lies
-along the instruction's 8 columns. The operand along the long side (the *long* one, a layer's
-weights) streams from memory straight into fragments: no element of it is used twice, so shared
-memory would only delay it. The other one, the *short* one, is small and comes from the caches.
+D's short side (up to 32 rows or columns) fits the 16 rows of one ``mma.sync``, or of two; its long
+side lies along the instruction's 8 columns. The operand along the long side (the *long* one, a
+layer's weights) streams from memory straight into fragments: no element of it is used twice, so
+shared memory would only delay it. The other one, the *short* one, is small and comes from the
+caches.
 
 Where registers cannot hold enough of what is on its way, a ring in shared memory does: each warp
 has slots of its own, so that no barrier of the block is needed, copies whole lines, and asks for a
@@ -144,7 +145,7 @@ class Bandwidth:
 
     Attributes:
         short: the plan's extent that is short.
-        short_tile: rows of the instruction that the short side takes, 8 or 16.
+        short_tile: rows of one instruction that the short side takes, 8 or 16, or of two, 32.
         fragments: fragments of eight along the long side that a warp computes.
         warps_long: warps along the long side.
         warps_k: warps that share a slice of k.

@@ -71,7 +71,7 @@ class Overrides:
 
 
 OVERRIDES: dict[str, str] = {
-    "family": "kernel family: mma_sync, wgmma (sm_90a), bandwidth (m or n to 16), or simt (fp32)",
+    "family": "kernel family: mma_sync, wgmma (sm_90a), bandwidth (m or n to 32), or simt (fp32)",
     "tensor_cores": "off multiplies fp32, fp16 and bf16 on the CUDA cores, in fp32",
     "tile_m": "rows of D that a block computes",
     "tile_n": "columns of D that a block computes",

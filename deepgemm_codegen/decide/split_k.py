@@ -116,6 +116,11 @@ class Cut(NamedTuple):
     together: bool = False
 
     @property
+    def apart(self) -> bool:
+        """Whether parts meet in a workspace."""
+        return self.parts > 1 and not self.together
+
+    @property
     def cluster_k(self) -> int:
         """Blocks of a cluster along k."""
         return self.parts if self.together else 1
@@ -301,12 +306,14 @@ def cheapest_cut(
         if misses[kind] == 2:
             continue
         rest = later(each)
-        if each.parts > 1 and below <= PROMISING * (floor + rest):
+        takes_memory = each.apart and best is not None and not best[0].apart
+        limit = WORTH * below if takes_memory else below
+        if each.parts > 1 and limit <= PROMISING * (floor + rest):
             continue
-        found = search(each, below - rest)
+        found = search(each, limit - rest)
         misses[kind] += 1
         if found is not None:
-            best, below, misses[kind] = (each, found), WORTH * (found.clocks + rest), 0
+            best, below, misses[kind] = (each, found), found.clocks + rest, 0
     return best
 
 

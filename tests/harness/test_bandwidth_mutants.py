@@ -23,6 +23,17 @@ KINDS = {
     # D's short side is n: odd strides, one element at a time, two warps along m.
     "odd": ("m=69 n=3 k=99 layout=tn lda=71", BandwidthChoice(2, 2, 2, 2, 1)),
     "turing": ("m=7 n=40 k=130 layout=nt arch=sm_75", BandwidthChoice(1, 2, 2, 3, 1)),
+    # More rows than one instruction has, in registers and in shared memory.
+    "two": (
+        "m=27 n=70 k=200 layout=nt lda=208 ldb=200 epilogue=bias:row",
+        BandwidthChoice(2, 1, 2, 2, 1),
+    ),
+    "two across k": ("m=32 n=64 k=75 batch=2 arch=sm_90", BandwidthChoice(4, 1, 2, 1, 1)),
+    "two, turing": ("m=40 n=20 k=130 layout=tn arch=sm_75", BandwidthChoice(2, 2, 2, 1, 1)),
+    "two in shared": (
+        "m=20 n=72 k=512 layout=nt arch=sm_90",
+        BandwidthChoice(3, 1, 4, 2, 1, ring="shared"),
+    ),
     "dynamic": (
         "m=dynamic:9 n=dynamic:50 k=dynamic:300 layout=nt",
         BandwidthChoice(1, 2, 2, 2, 1),
@@ -45,6 +56,18 @@ MUTANTS = {
         "tails", r"\(row \* 8 \+ lane / 4, place\)", "(row * 8 + lane % 8, place)"
     ),
     "fragment columns swapped": Mutant("columns", r"within % GROUP", "(within + 1) % GROUP"),
+    "sums of the other instruction's rows": Mutant(
+        "two", r"acc\[row / 2 \* FRAGMENTS", "acc[(row / 2 ^ 1) * FRAGMENTS"
+    ),
+    "the second instruction has the first one's rows": Mutant(
+        "two", r"upper = rows\[two \* 2\]", "upper = rows[0]"
+    ),
+    "the second adds to the first one's sums": Mutant(
+        "two in shared", r"acc\[two \* FRAGMENTS \+ j\]", "acc[j]"
+    ),
+    "rows that are not there are read": Mutant(
+        "two in shared", r"if \(eight \* 8 \+ lane / 4 >= M\) continue;", "", seen="uninit"
+    ),
     # -- fragments: which element is multiplied by which --
     "another order of k on one side": Mutant(
         "whole",

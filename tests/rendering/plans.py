@@ -885,6 +885,20 @@ GOLDEN: dict[str, Program] = {
         dtype="bf16",
         arch="sm_90",
     ),
+    # The same with the rows of two instructions, not all of which are there.
+    "bandwidth_ring_two_nt": _plan(
+        BandwidthChoice(4, 1, 8, 3, 1, ring="shared"),
+        m=27,
+        n=4096,
+        k=4096,
+        layout="nt",
+        dtype="bf16",
+        arch="sm_90",
+    ),
+    # In registers, across k, with tails.
+    "bandwidth_two_nn": _plan(
+        BandwidthChoice(4, 1, 2, 1, 1), m=32, n=1000, k=300, dtype="bf16", arch="sm_90"
+    ),
     "bandwidth_ring_tail_nt": _plan(
         BandwidthChoice(3, 1, 2, 2, 1, ring="shared"), m=5, n=1000, k=256, layout="nt", arch="sm_80"
     ),

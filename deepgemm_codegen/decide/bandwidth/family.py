@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
-from deepgemm_codegen.decide.bandwidth.menu import LEGAL, BandwidthMenu, menu_for, rings_for
+from deepgemm_codegen.decide.bandwidth.menu import (
+    LEGAL,
+    BandwidthMenu,
+    measured,
+    menu_for,
+    rings_for,
+)
 from deepgemm_codegen.decide.bandwidth.predict import again_clocks, predict
 from deepgemm_codegen.decide.bandwidth.questions import answers
 from deepgemm_codegen.decide.bandwidth.refuse import refuse
 from deepgemm_codegen.decide.bandwidth.rejections import rejections
 from deepgemm_codegen.decide.bandwidth.search import BandwidthFound, search
-from deepgemm_codegen.decide.bandwidth.sides import MOST_SHORT, sides_of
-from deepgemm_codegen.decide.bandwidth.task import Task, task_of
+from deepgemm_codegen.decide.bandwidth.sides import MOST_SHORT, ONE_SHORT, sides_of
+from deepgemm_codegen.decide.bandwidth.task import Task, own_slots, task_of
 from deepgemm_codegen.decide.family import Family, Setting, best_other
 from deepgemm_codegen.errors import InternalError
 
@@ -75,7 +81,7 @@ class _Answer(NamedTuple):
         return rejections(self.task, self.menu, self.choice)
 
 
-def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
+def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     """What about the problem keeps the family out."""
     for name, dtype in (("A", spec.dtype_a), ("B", spec.dtype_b)):
         if dtype.bytes != 2:
@@ -84,9 +90,25 @@ def _obstacle(spec: GemmSpec, _arch: Arch) -> str:
         return f"{spec.pairs.kind} wants two columns of B in one thread"
     if spec.norm is not None:
         return f"{spec.epilogue[spec.norm].kind} needs whole rows, of which it keeps no sums"
-    if sides_of(spec) is None:
-        return f"m = {spec.m} and n = {spec.n} are both above {MOST_SHORT}"
+    if _wide(spec, arch):
+        most = MOST_SHORT if sides_of(spec) is None else ONE_SHORT
+        return f"m = {spec.m} and n = {spec.n} are both above {most}"
     return ""
+
+
+def _wide(spec: GemmSpec, arch: Arch) -> bool:
+    """Whether no side of D is short.
+
+    Of more rows than one instruction's those are that were asked for, or measured.
+    """
+    sides, given = sides_of(spec), spec.overrides
+    if sides is None or sides.tile <= ONE_SHORT:
+        return sides is None
+    if given.family == "bandwidth" or given.ring is not None or given.warps_k is not None:
+        return False
+    long = max(spec.m.size, spec.n.size) * spec.dtype_a.bytes
+    barred = own_slots(spec, arch, sides)
+    return bool(barred) or not measured(arch, spec.batch, spec.k.size, long)
 
 
 def _task(setting: Setting) -> Task:
@@ -151,7 +173,7 @@ BANDWIDTH = Family(
     name="bandwidth",
     shown="bandwidth",
     obstacle=_obstacle,
-    apart=lambda spec, _: sides_of(spec) is None,
+    apart=_wide,
     legal=LEGAL,
     best=_best,
     refuse=_refuse,

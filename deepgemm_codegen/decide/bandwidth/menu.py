@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.task import Task
     from deepgemm_codegen.overrides import Overrides
 
-__all__ = ["LEGAL", "BandwidthMenu", "menu_for", "rings_for"]
+__all__ = ["LEGAL", "BandwidthMenu", "measured", "menu_for", "rings_for"]
 
 MAX_BLOCKS = 32
 """Resident blocks that any architecture holds."""
@@ -73,20 +73,38 @@ class BandwidthMenu(NamedTuple):
     ring: RingPlace = "registers"
 
 
+def measured(arch: Arch, batch: int, k: int, long: int) -> bool:
+    """Whether a ring in shared memory was measured for such a problem.
+
+    Args:
+        arch: where.
+        batch: products.
+        k: of each.
+        long: bytes that the long operand has for each k.
+    """
+    there = arch.number == MEASURED_ON and batch == 1
+    return there and k >= MEASURED_K and k * long >= MEASURED_FROM
+
+
 def rings_for(task: Task, overrides: Overrides, arch: Arch) -> tuple[RingPlace, ...]:
     """The rings that a problem may have, the user's alone where it is given.
 
     By itself the tree takes a ring in shared memory where it was measured: single products on
-    Hopper whose long operand is large and whose k is long.
+    Hopper whose long operand is large and whose k is long. Rows of two instructions have it there
+    alone, and elsewhere no kernel of this family, unless the user asks for one.
     """
     barred = task.own_slots or (overrides.abreast or 1) > 1
+    asked = overrides.family == "bandwidth" or overrides.warps_k is not None
     if overrides.ring == "shared":
         return () if barred else ("shared",)
-    if overrides.ring == "registers" or barred or arch.number != MEASURED_ON:
+    if overrides.ring == "registers":
         return ("registers",)
+    rings: tuple[RingPlace, ...] = ("registers",) if task.instructions == 1 or asked else ()
     problem = task.problem
-    long = task.long_bytes(task.long) >= MEASURED_FROM and problem.k >= MEASURED_K
-    return ("registers", "shared") if long and problem.batch == 1 else ("registers",)
+    long = task.long * problem.element_bytes
+    if not barred and measured(arch, problem.batch, problem.k, long):
+        rings += ("shared",)
+    return rings
 
 
 def menu_for(task: Task, given: dict[str, int], ring: RingPlace = "registers") -> BandwidthMenu:

@@ -51,8 +51,8 @@ def answers(
 def _mma(task: Task) -> tuple[str]:
     sides = task.sides
     long = "n" if sides.short == "m" else "m"
-    reason = f"its 16 rows hold all {task.short} of {sides.short}, its 8 columns eight of {long}"
-    return (reason,)
+    rows = "its 16 rows hold" if task.instructions == 1 else "the 16 rows of two hold"
+    return (f"{rows} all {task.short} of {sides.short}, its 8 columns eight of {long}",)
 
 
 def _tile(task: Task, choice: BandwidthChoice, prediction: Prediction) -> tuple[str, str]:

@@ -35,7 +35,8 @@ def register_estimate(
     What lies in shared memory comes to registers half a slice at a time.
     """
     if ring == "shared":
-        return 8 * fragments + 4 * task.short_rows + fragments + SLOTS
+        sums = 4 * fragments * task.instructions
+        return sums + 4 * fragments + 4 * task.short_rows + fragments + SLOTS
     long, short = task.slot_words(fragments)
     sides = task.sides
     lanes = sides.long_lanes_of(fragments)
@@ -44,4 +45,4 @@ def register_estimate(
         rest += SINGLE + 2 * fragments
     if sides.short_lanes.vector == 1:
         rest += SINGLE
-    return stages * (long + short) + 4 * fragments + rest
+    return stages * (long + short) + 4 * fragments * task.instructions + rest

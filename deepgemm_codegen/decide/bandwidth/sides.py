@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tiles import Extent
 
-__all__ = ["MOST_SHORT", "Lanes", "Sides", "place_lanes", "sides_of"]
+__all__ = ["MOST_SHORT", "ONE_SHORT", "Lanes", "Sides", "place_lanes", "sides_of"]
 
-MOST_SHORT = 16
-"""Rows or columns of D's short side: the rows of one ``mma.sync``."""
+ONE_SHORT, MOST_SHORT = 16, 32
+"""Rows or columns of D's short side that one ``mma.sync`` holds, and that two do, side by side."""
 
 
 class Lanes(NamedTuple):
@@ -40,7 +40,7 @@ class Sides(NamedTuple):
 
     Attributes:
         short: the plan's extent that is short: ``m`` or ``n``.
-        tile: rows of the instruction that it takes, 8 or 16.
+        tile: rows of one instruction that it takes, 8 or 16, or of two, 32.
         long_lanes, short_lanes: how the operands along the two sides travel, at their widest.
     """
 
@@ -74,7 +74,8 @@ def sides_of(spec: GemmSpec) -> Sides | None:
     run = max(long_lanes.vector, 2) if long_lanes.k_major else MN_RUN
     if short_lanes.vector > run:
         short_lanes = short_lanes._replace(vector=run, limit="as many of k as the other operand")
-    return Sides(short, 8 if size <= 8 else 16, long_lanes, short_lanes)
+    tile = next(rows for rows in (8, 16, 32) if size <= rows)
+    return Sides(short, tile, long_lanes, short_lanes)
 
 
 def _lanes(spec: GemmSpec, source: str) -> Lanes:

@@ -10,11 +10,13 @@ from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.sides import Sides
     from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Task", "task_of"]
 
@@ -62,8 +64,13 @@ class Task(NamedTuple):
 
     @property
     def short_rows(self) -> int:
-        """Rows of the short side in a lane: one or two."""
+        """Rows of the short side in a lane: one, two or four."""
         return self.sides.tile // 8
+
+    @property
+    def instructions(self) -> int:
+        """That hold the short side: 16 rows each."""
+        return -(-self.short_rows // 2)
 
     def tiles(self, long_tile: int) -> int:
         """Blocks of a grid."""
@@ -108,13 +115,12 @@ def task_of(setting: Setting) -> Task | None:
         memory=moved / (STREAM * machine.dram_rate),
         launch=LAUNCH_US * machine.clock_mhz,
         enough=ENOUGH * machine.dram_rate / machine.sms * machine.loaded_latency,
-        own_slots=_own_slots(setting, sides),
+        own_slots=own_slots(spec, setting.arch, sides),
     )
 
 
-def _own_slots(setting: Setting, sides: Sides) -> str:
+def own_slots(spec: GemmSpec, arch: Arch, sides: Sides) -> str:
     """See `Task.own_slots`."""
-    spec, arch = setting.spec, setting.arch
     if not arch.cp_async:
         return f"{arch.name} copies nothing to shared memory by itself"
     if spec.k.dynamic:

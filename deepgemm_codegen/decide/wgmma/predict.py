@@ -105,8 +105,15 @@ PAST = 90
 """Clocks a slice that TMA takes longer for a panel that reaches past the matrix, of an operand with
 m or n contiguous. Fitted to 33 kernels of 4096x40x4096, 8 products (the same file)."""
 
-LAST_WRITE = 0.91
-"""How long the last tiles' writing takes for each clock that device memory needs."""
+SCATTER, TOGETHER = 4.2, 256
+"""How much slower device memory delivers rows of the longer operand the fewer of them a block asks
+for together, of which each copy brings 128 bytes; so many are enough. Set by which of 114 programs
+of 8 problems with few rows come first (``benchmarks/results/program_sweep_few_rows_h200.json``)."""
+
+LAST_WRITE = 0.77
+"""How long the last tiles' writing takes for each clock that device memory needs: 0.91 as fitted
+together with the others, and what leaves their order and mends that of tiles that all run at a time
+(``benchmarks/results/program_sweep_batches_h200.json``)."""
 
 
 def roofline(task: Task) -> float:
@@ -143,7 +150,8 @@ def kernel_clocks(
     work = max(work, tile.feed)
     flow = _l2_clocks(task, rows + columns)
     steps = rounds * slices
-    flow = max(flow, once / steps) + PAST * _panels_past(problem, tile_m, tile_n)
+    flow = max(flow, once / steps * _scattered(problem, tile_m, tile_n))
+    flow += PAST * _panels_past(problem, tile_m, tile_n)
     ring = steps if task.cluster_k == 1 else slices  # that pass through a block's ring
     depth = min(stages, max(ring, 2)) - 1
     if ring > depth:
@@ -250,6 +258,12 @@ def _written(task: Task, rows: int, columns: int) -> float:
         return task.out
     apart = max(1 - NEAR / (problem.n // problem.halves * problem.d_bytes), 0.0)
     return task.out * (WRITE + apart * (WRITE_ROWS / rows + WRITE_COLUMNS / columns))
+
+
+def _scattered(problem: Problem, tile_m: int, tile_n: int) -> float:
+    """Factor on device memory's clocks for how few rows of the longer operand a tile has."""
+    rows = tile_m if problem.m > problem.n else tile_n
+    return 1 + SCATTER * max(1 / rows - 1 / TOGETHER, 0.0)
 
 
 def _l2_clocks(task: Task, lines: float) -> float:
