@@ -247,8 +247,8 @@ def test_a_tile_reaches_past_d_for_wide_panels() -> None:
 def test_a_long_k_of_few_rows_is_cut_in_a_cluster() -> None:
     plan = plan_of("m=64 n=4096 k=14336 layout=nt gpu=H200")
     assert isinstance(plan.body, Wgmma)
-    assert plan.body.cluster_k > 1
-    assert plan.body.tile_n >= 64
+    # In three, predicted to take 1 % less, it took 14 % longer: more parts have to be worth it.
+    assert (plan.body.tile_n, plan.body.cluster_k) == (64, 2)
 
 
 def test_the_decisions_of_a_large_product() -> None:

@@ -105,7 +105,7 @@ PAST = 90
 """Clocks a slice that TMA takes longer for a panel that reaches past the matrix, of an operand with
 m or n contiguous. Fitted to 33 kernels of 4096x40x4096, 8 products (the same file)."""
 
-SCATTER, TOGETHER = 4.2, 256
+SCATTER, TOGETHER = 4.8, 256
 """How much slower device memory delivers rows of the longer operand the fewer of them a block asks
 for together, of which each copy brings 128 bytes; so many are enough. Set by which of 114 programs
 of 8 problems with few rows come first (``benchmarks/results/program_sweep_few_rows_h200.json``)."""
