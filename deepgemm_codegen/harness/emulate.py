@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator import Checks, Kernel, Launch, parse, run
+from deepgemm_codegen.emulator import Checks, Kernel, Launch, Report, parse, run
 from deepgemm_codegen.harness.blocks import blocks_for, emulated_grid, regions_of
 from deepgemm_codegen.harness.device import Outcome, Written
 from deepgemm_codegen.harness.memory import HUGE, fill, fill_regions
@@ -19,7 +19,7 @@ from deepgemm_codegen.plan import as_program
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.emulator import Report, Statistics
+    from deepgemm_codegen.emulator import Statistics
     from deepgemm_codegen.emulator.nodes import Module
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.problem import Matrix, Problem
@@ -151,6 +151,8 @@ class EmulatorDevice:
         some = None
         if blocks is not None:
             some = [(block, 0, 0) for block in sorted({block % grid for block in blocks})]
+        if some is not None and not some:
+            return Report(())
         entry = self.kernels[kernel.name]
         return run(entry, launch, some, checks=self.checks, max_findings=most)
 
