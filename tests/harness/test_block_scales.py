@@ -434,7 +434,7 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
      r"previous = slot;", "previous = slot + 1 == STAGES ? 0 : slot + 1;"),
     ("the turn handed over before all is started", *CASES["in turn"],
      r"start\(0\);\n(\s+for)",
-     r"start(0);\nif (thread == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);\n\1"),
+     r"start(0);\nhand_over();\n\1"),
     ("and B's", *CASES["parts of k in a cluster"],
      r"(of_columns = scale_b \+ .*) \+ first_slice;", r"\1;"),
 ]  # fmt: skip
