@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.emulator.listeners import LANE_MASK, SITE_SHIFT
+
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
 
@@ -22,6 +24,16 @@ def finish(context: Context) -> None:
                 site,
                 lane,
                 count=len(bulk.stores),
+            )
+    for pending in context.copies:
+        left = pending.open()
+        if left.size:
+            add(
+                "exit-in-flight",
+                "the thread ends with nobody having waited for this cp.async",
+                int(left[0]) >> SITE_SHIFT,
+                int(left[0]) & LANE_MASK,
+                count=int(left.size),
             )
     for group in state.warpgroups.values():
         latest, site = group.unsettled

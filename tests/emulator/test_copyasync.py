@@ -221,3 +221,19 @@ def test_another_threads_copy_needs_a_barrier_after_the_wait() -> None:
     for barrier, kinds in (("", {"race"}), ("bar.sync 0;", set()), ("bar.warp.sync -1;", set())):
         _, report = copy(16, middle.format(barrier=barrier))
         assert {f.kind for f in report.findings} == kinds, barrier
+
+
+@pytest.mark.parametrize("commit", ["", "cp.async.commit_group;"])
+def test_copies_that_nobody_waits_for_are_named(commit: str) -> None:
+    start = "cp.async.cg.shared.global [%r3], [%d3], 16;"
+    tail = _TAIL.format(words=4, registers="{%r10, %r11, %r12, %r13}")
+    body = _HEAD.format(width=16) + start + tail + f"\n{start}\n{commit}\n"
+    buffers = [
+        GlobalBuffer("in", np.ones(512, np.uint8)),
+        GlobalBuffer("out", np.zeros(512, np.uint8), writable=True),
+    ]
+    (found,) = launch(entry(body, 2), buffers).findings
+    assert (found.kind, found.count) == ("exit-in-flight", 32)
+    assert found.message == "the thread ends with nobody having waited for this cp.async"
+    assert found.place.text.startswith("cp.async.cg")
+    assert launch(entry(body + "cp.async.wait_all;\n", 2), buffers).findings == ()

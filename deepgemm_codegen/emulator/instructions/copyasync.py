@@ -187,11 +187,20 @@ SETTLED = int(np.iinfo(np.int64).max)
 
 @dataclass(slots=True)
 class Pending:
-    """Copies of one batch in flight: their lanes, the group each belongs to, listeners' tokens."""
+    """Copies of one batch in flight: their lanes, the group each belongs to, listeners' tokens.
+
+    Of each copy ``ids`` has the lane and the instruction.
+    """
 
     lanes: Array
     groups: Array
     tokens: list[object]
+    ids: Array
+
+    def open(self) -> Array:
+        """``ids`` of the copies for which nobody waited."""
+        found: Array = self.ids[self.groups != SETTLED]
+        return found
 
 
 @runtime
@@ -222,7 +231,7 @@ def copy_async(context: Context, copies: _Copies, mask: Array | None) -> None:
     values = _fetch(context, source, width, sizes, ids)
     tokens, ids = context.shared.start_copy(target, width, base, ids, values)
     owners = ids & ((1 << SITE_SHIFT) - 1)
-    context.copies.append(Pending(owners, context.committed.take(owners), tokens))
+    context.copies.append(Pending(owners, context.committed.take(owners), tokens, ids))
 
 
 def _sizes(context: Context, copies: _Copies) -> Array | None:
