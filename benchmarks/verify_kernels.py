@@ -109,8 +109,8 @@ def main() -> int:
         f"# Every kernel of the files, judged on the {options.on}",
         "",
         *(f"- {key}: {value}" for key, value in machine.items()),
-        f"- {len(records) - len(failed)} of {len(records)} judged passed, of {len(jobs)} asked;"
-        f" seed {options.seed}",
+        f"- {len(records) - len(failed)} of {len(records)} judged passed, {len(jobs)} asked",
+        f"- seed: {options.seed}",
         "",
         "| kernel | from | verdict |",
         "| --- | --- | --- |",
