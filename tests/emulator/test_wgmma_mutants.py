@@ -122,7 +122,11 @@ def test_unmutated_there_is_nothing_to_find(name: str) -> None:
     np.testing.assert_array_equal(outcome.d.astype(np.float64), outcome.want)
 
 
-@pytest.mark.parametrize(("name", "old", "new", "found"), MUTANTS)
+@pytest.mark.parametrize(
+    ("name", "old", "new", "found"),
+    # Every other one belongs to the full run: each is a kernel built and run.
+    [pytest.param(*mutant, marks=[pytest.mark.full] * (i % 2)) for i, mutant in enumerate(MUTANTS)],
+)
 def test_faults_of_order_are_found(name: str, old: str, new: str, found: set[str]) -> None:
     kernel, sizes = _kernel(name)
     outcome = solve(kernel.rewritten((old, new)), grid=2, max_findings=6, **sizes)
