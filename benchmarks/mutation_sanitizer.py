@@ -1,6 +1,7 @@
 """Mutants under compute-sanitizer on a GPU: those that the CPU judge lets live, and planted faults.
 
     python3 benchmarks/mutation_sanitizer.py --out FOLDER [--limit 110] [--patience 15]
+        [--shares 1]
 
 Reads ``mutation_score.json`` of benchmarks/results, builds a representative of every group of
 survivors anew, and for every operator a mutant that the CPU judge kills (in the smallest kernel of
@@ -30,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from gpu_jobs import operands
 from gpu_single import Job
-from sanitizers import TOOLS, run_tool, verdict_of
+from sanitizers import TOOLS, run_tool_in_shares, verdict_of
 
 from deepgemm_codegen.emulator import parse
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
@@ -211,6 +212,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=cores(), help="processes that build")
     parser.add_argument("--limit", type=float, default=110.0, help="seconds for each tool")
     parser.add_argument("--patience", type=float, default=15.0, help="seconds for a kernel")
+    parser.add_argument("--shares", type=int, default=1, help="processes of each tool")
     options = parser.parse_args()
     try:
         arch = gpu_arch()
@@ -229,11 +231,12 @@ def main() -> int:
     with ThreadPoolExecutor(len(TOOLS)) as threads:  # the tools share the GPU
         running = {
             threads.submit(
-                run_tool,
+                run_tool_in_shares,
                 tool,
                 [job for job in jobs if wanted_under(tool, job)],
                 options.limit,
                 options.patience,
+                options.shares,
             ): tool
             for tool in TOOLS
         }

@@ -1,7 +1,7 @@
 """What compute-sanitizer says of shipped kernels, and which planted faults each tool sees.
 
     python benchmarks/sanitizers.py --out FOLDER [--jobs 8] [--tool racecheck] [--limit 60]
-        [--race-limit 300] [--patience 30]
+        [--race-limit 300] [--patience 30] [--shares 1]
 
 Runs memcheck, synccheck, initcheck and racecheck over small launches: of shipped kernels and some
 of each kind, which must be clean, and of kernels with one planted fault each. The emulator runs the
@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -308,6 +309,17 @@ def run_tool(
     return found
 
 
+def run_tool_in_shares(
+    tool: str, jobs: list[Any], limit: float, patience: float, shares: int
+) -> dict[str, dict[str, Any]]:
+    """As `run_tool`, but the jobs are dealt out to so many processes, which share the GPU."""
+    dealt = [jobs[share::shares] for share in range(shares)]
+    with ThreadPoolExecutor(shares) as threads:
+        said = list(threads.map(lambda mine: run_tool(tool, mine, limit, patience), dealt))
+    together = {name: report for found in said for name, report in found.items()}
+    return {job.name: together[job.name] for job in jobs if job.name in together}
+
+
 STOPPED = -1
 """Exit code of a command that was stopped."""
 
@@ -406,6 +418,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds a tool may take")
     parser.add_argument("--race-limit", type=float, default=300.0, help="seconds racecheck may")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds a job may take")
+    parser.add_argument("--shares", type=int, default=1, help="processes of each tool")
     options = parser.parse_args()
     names = [*gpu_jobs.SHIPPED, *gpu_jobs.SMALL, *(f"sound_{b}" for b in BASES), *FAULTS]
     jobs = list(in_processes(partial(build), names, options.jobs))
@@ -440,7 +453,7 @@ def main() -> int:
         mine = [job for job in jobs if wanted_under(tool, job.name)]
         limit = options.race_limit if tool == "racecheck" else options.limit
         begun = time.perf_counter()
-        found[tool] = run_tool(tool, mine, limit, options.patience)
+        found[tool] = run_tool_in_shares(tool, mine, limit, options.patience, options.shares)
         seconds[tool] = round(time.perf_counter() - begun, 1)
         print(f"{tool}: {len(found[tool])} of {len(mine)} jobs in {seconds[tool]} s", flush=True)
         machine["seconds"] = ", ".join(f"{tool} {time}" for tool, time in seconds.items())
