@@ -63,9 +63,10 @@ def every(task: Task, menu: SimtMenu) -> Iterator[SimtChoice]:
         yield from rings[-1:]
 
 
-def test_pruning_never_drops_the_optimum() -> None:
+@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.full)])
+def test_pruning_never_drops_the_optimum(count: int) -> None:
     rng = random.Random(5)
-    for _ in range(25):
+    for _ in range(count):
         task = random_task(rng)
         menu = menu_for(task.problem)
         least = min((predict(task, choice).clocks for choice in every(task, menu)), default=None)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from deepgemm_codegen.decide import WgmmaChoice
 from tests.harness.support import assert_right
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 COOPERATIVE = WgmmaChoice(128, 128, 2, 1, 3, 1, 1, 2)
 IN_TURN = WgmmaChoice(64, 64, 2, 2, 3, 1, 1, 2)
@@ -14,8 +19,24 @@ ACROSS_N = WgmmaChoice(64, 64, 1, 1, 3, 1, 2, 2)
 CUT = WgmmaChoice(128, 64, 2, 1, 3, 1, 1, 2, 3)
 
 
-@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
-@pytest.mark.parametrize("choice", [COOPERATIVE, IN_TURN], ids=["together", "in turn"])
+def every_other(choices: dict[str, WgmmaChoice], layouts: list[str]) -> list[ParameterSet]:
+    """All pairs of a choice and a layout, of which half belong to the full run."""
+    pairs = [(name, layout) for layout in layouts for name in choices]
+    return [
+        pytest.param(
+            choices[name],
+            layout,
+            id=f"{name}-{layout}",
+            marks=[pytest.mark.full] * ((i // len(choices) + i) % 2),
+        )
+        for i, (name, layout) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "layout"),
+    every_other({"together": COOPERATIVE, "in turn": IN_TURN}, ["nn", "nt", "tn", "tt"]),
+)
 def test_every_layout_with_tails(choice: WgmmaChoice, layout: str) -> None:
     """A tail of one product reads zeros, not the first rows of the next."""
     assert_right(
@@ -25,8 +46,10 @@ def test_every_layout_with_tails(choice: WgmmaChoice, layout: str) -> None:
     )
 
 
-@pytest.mark.parametrize("choice", [ACROSS_M, ACROSS_N], ids=["shares B", "shares A"])
-@pytest.mark.parametrize("layout", ["nn", "tt"])
+@pytest.mark.parametrize(
+    ("choice", "layout"),
+    every_other({"shares B": ACROSS_M, "shares A": ACROSS_N}, ["nn", "tt"]),
+)
 def test_clusters(choice: WgmmaChoice, layout: str) -> None:
     assert_right(f"m=200 n=136 k=72 batch=3 layout={layout} arch=sm_90a", choice, effort=0.1)
 
@@ -60,11 +83,15 @@ def test_elements_of_one_byte(fields: str) -> None:
     assert_right(f"m=100 n=96 k=144 batch=3 layout=nt {fields} arch=sm_90a", choice, effort=0.1)
 
 
-@pytest.mark.parametrize("layout", ["nt", "nn"])
 @pytest.mark.parametrize(
-    "choice",
-    [WgmmaChoice(64, 128, 2, 2, 3, 1, 1, 2), WgmmaChoice(128, 128, 2, 1, 3, 2, 1, 2)],
-    ids=["in turn", "shares B"],
+    ("choice", "layout"),
+    every_other(
+        {
+            "in turn": WgmmaChoice(64, 128, 2, 2, 3, 1, 1, 2),
+            "shares B": WgmmaChoice(128, 128, 2, 1, 3, 2, 1, 2),
+        },
+        ["nt", "nn"],
+    ),
 )
 def test_pairs_of_columns(choice: WgmmaChoice, layout: str) -> None:
     """B's second half is that of the same product."""
