@@ -35,6 +35,7 @@ from deepgemm_codegen.repack import PACKED, Repack
 from deepgemm_codegen.ring import Ring
 from deepgemm_codegen.row_scales import VALUES, RowScales
 from deepgemm_codegen.rows import Rows
+from deepgemm_codegen.schedules import Grid, Persistent
 from deepgemm_codegen.signature import (
     Parameter,
     kernel_parameters,
@@ -46,17 +47,17 @@ from deepgemm_codegen.signature import (
     zero_points_parameters,
 )
 from deepgemm_codegen.simt import Simt
+from deepgemm_codegen.tensor_maps import tensor_maps
 from deepgemm_codegen.tiles import PARTIALS
-from deepgemm_codegen.tma import PANEL_BYTES, TensorMap
 from deepgemm_codegen.wgmma import Wgmma
 from deepgemm_codegen.workspace import NO_WORKSPACE, Workspace
 from deepgemm_codegen.zero_points import ZEROS, ZeroPoints
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import EpilogueStep
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.tiles import Extent, Output
+    from deepgemm_codegen.tma import TensorMap
 
 __all__ = [
     "ASIDE",
@@ -99,45 +100,6 @@ class Decision:
     choice: str
     reason: str
     rival: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """One block a tile, tiles in groups of rows so that neighbours in time share operands.
-
-    Attributes:
-        raster_group: tile rows that a group walks, column by column.
-    """
-
-    raster_group: int
-
-    def tile_of(self, block: int, tiles_m: int, tiles_n: int) -> tuple[int, int, int]:
-        """(batch, tile row, tile column) that a block computes; what the templates print.
-
-        Batches follow each other. In one, a group of `raster_group` tile rows (the last one may
-        be lower) is walked down its first column, then down the next.
-        """
-        batch, block = divmod(block, tiles_m * tiles_n)
-        group, within = divmod(block, self.raster_group * tiles_n)
-        height = min(self.raster_group, tiles_m - group * self.raster_group)
-        column, row = divmod(within, height)
-        return batch, group * self.raster_group + row, column
-
-    def block_of(self, batch: int, tile_m: int, tile_n: int, tiles_m: int, tiles_n: int) -> int:
-        """The block that computes a tile: the inverse of `tile_of`."""
-        group, row = divmod(tile_m, self.raster_group)
-        height = min(self.raster_group, tiles_m - group * self.raster_group)
-        within = tile_n * height + row
-        return batch * tiles_m * tiles_n + group * self.raster_group * tiles_n + within
-
-
-@dataclass(frozen=True, slots=True)
-class Persistent(Grid):
-    """Blocks that stay: block b computes the tiles b, b + grid, b + 2 * grid, ... of `Grid`.
-
-    The loop strides by the grid's size, so any number of blocks computes the whole; there are
-    no more than tiles, so that each has one.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,38 +262,7 @@ class KernelPlan:
         """The tensor maps that the host builds, in the order of their pointers."""
         if not isinstance(self.body, Wgmma):
             return ()
-        boxes: list[tuple[str, DType, int | None, Extent, Extent, int, int, int]] = [
-            (o.source, o.dtype, o.leading, o.rows, o.columns, *o.box, PANEL_BYTES)
-            for o in self.body.operands
-        ]
-        if self.body.store == "tma":
-            out, columns = self.output, self.body.store_panels[0]
-            row_bytes = columns * out.dtype.bytes
-            place = ("d", out.dtype, out.leading, self.m, self.n)
-            boxes.append((*place, columns, self.body.store_rows, row_bytes))
-        return tuple(
-            TensorMap(
-                name=f"map_{pointer}",
-                pointer=pointer,
-                dtype=dtype,
-                inner=columns.expression,
-                outer=rows.expression,
-                stride=(stride := Number(leading) if leading else Variable(f"ld{pointer}")),
-                box_inner=inner,
-                box_outer=outer,
-                swizzle_bytes=swizzle,
-                batch=self.spec.matrices(pointer[0]),  # a copy's pointer begins with its letter
-                batch_stride=self._batch_stride(pointer, times(rows.expression, stride)),
-            )
-            for pointer, dtype, leading, rows, columns, inner, outer, swizzle in sorted(
-                boxes, key=lambda box: box[0]
-            )
-        )
-
-    def _batch_stride(self, pointer: str, dense: Expression) -> Expression:
-        """Elements from one product's matrix to the next's."""
-        stride = getattr(self.spec, f"stride_{pointer}", None)  # copies follow each other
-        return Number(stride) if isinstance(stride, int) else dense
+        return tensor_maps(self.spec, self.body, self.output, self.m, self.n)
 
     @property
     def sum_type(self) -> str:
