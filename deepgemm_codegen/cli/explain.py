@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepgemm_codegen.cli.request import Request
-    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan import Program
 
 __all__ = ["COMMAND"]
 
-_FORMAT = "1.1"
+_FORMAT = "1.2"
 _ALL = "all"
 
 
@@ -80,7 +80,7 @@ def _explained(
     spec = request.spec
     arch = load_arch(spec.arch, spec.gpu, spec.sms)
     explanation = explain(spec, arch)
-    origins = _origins(request, decide(spec, arch).product) if origin else []
+    origins = _origins(request, decide(spec, arch)) if origin else []
     if as_json:
         source = {"source": request.where} if request.where else {}
         record = {**source, **explanation.to_dict()}
@@ -108,7 +108,7 @@ def _across(requests: Sequence[Request], *, as_json: bool) -> int:
     return 0
 
 
-def _origins(request: Request, plan: KernelPlan) -> list[tuple[str, str, str]]:
+def _origins(request: Request, program: Program) -> list[tuple[str, str, str]]:
     """(name, value, origin) of every field and of every decision that can be taken over."""
     rows = []
     for name in FIELDS:
@@ -120,12 +120,31 @@ def _origins(request: Request, plan: KernelPlan) -> list[tuple[str, str, str]]:
         shown = "none" if value in (None, "") else str(value)
         rows.append((name, shown, origin or "default"))
     for name in OVERRIDES:
-        value = getattr(plan.body, name, getattr(plan.schedule, name, None))
-        if name == "family":
-            value = plan.decisions[0].choice
+        value = _in_effect(program, name)
+        if value is None:
+            value = getattr(request.spec.overrides, name)
         shown = "unused" if value is None else str(value)
         rows.append((name, shown, request.origins.get(name, "the tree")))
     return rows
+
+
+def _in_effect(program: Program, name: str) -> int | str | None:
+    """What the program has where an override could have chosen; None where no number tells."""
+    from deepgemm_codegen.plan import Repack  # noqa: PLC0415  --help and errors need none of it
+
+    plan = program.product
+    match name:
+        case "family":
+            return plan.decisions[0].choice
+        case "split_k":
+            return plan.k.split
+        case "abreast":
+            return plan.abreast
+        case "repack":
+            copies = any(isinstance(kernel.body, Repack) for kernel in program.kernels)
+            return "on" if copies else "off"
+    value: int | str | None = getattr(plan.body, name, getattr(plan.schedule, name, None))
+    return value
 
 
 _FOLLOW_DTYPE = ("dtype_a", "dtype_b", "dtype_d")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.families import Considered, consider
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
@@ -19,7 +19,47 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["Explanation", "Rejection", "explain", "format_explanation"]
+__all__ = ["ANSWERED", "Explanation", "Given", "Rejection", "explain", "format_explanation"]
+
+ANSWERED: dict[str, tuple[str, ...]] = {
+    "family": ("family",),
+    "tensor_cores": ("family",),
+    "tile_m": ("tile",),
+    "tile_n": ("tile",),
+    "tile_k": ("tile",),
+    "warps_m": ("warps", "block"),
+    "warps_n": ("warps", "row"),
+    "warps_k": ("warps",),
+    "stages": ("stages",),
+    "min_blocks": ("occupancy",),
+    "raster_group": ("raster",),
+    "consumers": ("warps",),
+    "tiles_at_once": ("warps",),
+    "cluster_m": ("raster",),
+    "cluster_n": ("raster",),
+    "cluster_k": ("split k",),
+    "split_k": ("split k",),
+    "split_k_from": ("split k",),
+    "abreast": ("tiles abreast",),
+    "ring": ("stages",),
+    "repack": ("operands",),
+}
+"""The questions that an override has a part in, of which a family asks one at most."""
+
+
+class Given(NamedTuple):
+    """A choice that the user made in the tree's place.
+
+    Attributes:
+        name: the override's.
+        value: what was given.
+        decision: id of the decision that it answers, or a part of; empty where the question did
+            not come up, as that for parts of k that stays whole.
+    """
+
+    name: str
+    value: int | str
+    decision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +73,7 @@ class Explanation:
         prediction: cost of the winner.
         rejections: by constraint, in the order they are asked.
         costed: candidates whose cost was computed; the others' floors were too high.
+        given: what the user chose, in the order of the overrides; the tree chose the rest.
     """
 
     spec: str
@@ -41,6 +82,11 @@ class Explanation:
     prediction: Prediction
     rejections: tuple[Rejection, ...]
     costed: int
+    given: tuple[Given, ...] = ()
+
+    def given_for(self, decision: str) -> dict[str, int | str]:
+        """What the user chose of a decision, by the override's name; the id may be empty."""
+        return {each.name: each.value for each in self.given if each.decision == decision}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -54,9 +100,11 @@ class Explanation:
                     "choice": decision.choice,
                     "reason": decision.reason,
                     "rival": decision.rival,
+                    "given": self.given_for(decision.id),
                 }
                 for decision in self.decisions
             ],
+            "given_besides": self.given_for(""),
             "prediction": self.prediction._asdict(),
             "rejections": [
                 {
@@ -81,9 +129,20 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
     """
     check_types(spec, arch)
     if spec.computes_scales:
-        return _with_row_scales(_explained(values_spec(spec), arch), spec, arch)
-    solved = fold(spec)
-    return replace(_explained(solved, arch, answers_fold(spec, solved)), spec=str(spec))
+        told = _with_row_scales(_explained(values_spec(spec), arch), spec, arch)
+    else:
+        solved = fold(spec)
+        told = replace(_explained(solved, arch, answers_fold(spec, solved)), spec=str(spec))
+    return replace(told, given=_given(spec, told.decisions))
+
+
+def _given(spec: GemmSpec, decisions: tuple[Decision, ...]) -> tuple[Given, ...]:
+    """The user's choices, each with the decision that it has a part in."""
+    asked = {decision.question: decision.id for decision in decisions}
+    return tuple(
+        Given(name, value, next((asked[q] for q in ANSWERED[name] if q in asked), ""))
+        for name, value in spec.overrides.items()
+    )
 
 
 def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Explanation:
@@ -159,9 +218,13 @@ def format_explanation(explanation: Explanation) -> str:
     lines = [explanation.spec, f"on {explanation.target}", ""]
     for decision in explanation.decisions:
         lines.append(f"[{decision.id}] {decision.question}: {decision.choice}")
+        if given := explanation.given_for(decision.id):
+            lines.append(f"      given  {_listed(given)}")
         lines.append(f"      why    {decision.reason}")
         if decision.rival:
             lines.append(f"      rival  {decision.rival}")
+    if besides := explanation.given_for(""):
+        lines.append(f"given, with no decision of its own: {_listed(besides)}")
     parts = ", ".join(f"{part} {clocks:.0f}" for part, clocks in prediction.parts.items())
     moved = f"{prediction.l2_bytes / 1e6:.1f} MB from the L2"
     moved += f", {prediction.dram_bytes / 1e6:.1f} MB from and to device memory"
@@ -182,3 +245,7 @@ def format_explanation(explanation: Explanation) -> str:
         lines.append(f"  {rejection.constraint}: {branches}; nearest miss {rejection.choice}:")
         lines.append(f"      {rejection.text}: {rejection.excess}")
     return "\n".join(lines) + "\n"
+
+
+def _listed(given: dict[str, int | str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in given.items())

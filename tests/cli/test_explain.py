@@ -32,7 +32,7 @@ def test_every_decision_has_its_reason(cli: Cli) -> None:
 
 def test_the_decisions_are_those_of_the_plan(cli: Cli) -> None:
     explained = json.loads(cli("explain", *SPEC, "--json").out)
-    assert explained["format"] == "1.1"
+    assert explained["format"] == "1.2"
     planned = json.loads(cli(*SPEC, "--emit=plan").out)
     choices = [
         [(d["id"], d["choice"]) for d in record["kernels"][0]["decisions"]]
@@ -58,6 +58,38 @@ def test_origins(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert rows["tile_k"][1] == "the tree"
     text = cli("explain", str(source), "--origin").out
     assert re.search(r"^  stages +3 +environment DGEMM_PREFETCH_DEPTH$", text, re.MULTILINE)
+
+
+def test_what_is_in_effect_is_told(cli: Cli) -> None:
+    """Also of what the program has and no body: parts of k, copies, tiles abreast."""
+    words = ("--m=4096", "--n=4096", "--k=4096", "--split-k=2", "--repack=off", "--split-k-from=9")
+    (kernel,) = json.loads(cli("explain", *words, "--origin", "--json").out)["kernels"]
+    rows = {row["name"]: (row["value"], row["origin"]) for row in kernel["origins"]}
+    assert rows["split_k"] == ("2", "flag --split-k")
+    assert rows["split_k_from"] == ("9", "flag --split-k-from")
+    assert rows["repack"] == ("off", "flag --repack")
+    assert rows["abreast"] == ("1", "the tree")
+    odd = ("--m=4096", "--n=4096", "--k=4095", "--layout=nt", "--arch=sm_90a")
+    (kernel,) = json.loads(cli("explain", *odd, "--origin", "--json").out)["kernels"]
+    assert {"name": "repack", "value": "on", "origin": "the tree"} in kernel["origins"]
+
+
+def test_what_was_given_is_told_from_what_the_tree_chose(cli: Cli) -> None:
+    words = (*SPEC, "--arch=sm_90", "--tile-m=128", "--tile-k=64", "--stages=3", "--split-k=1")
+    lines = cli("explain", *words).out.splitlines()
+    told = {lines[i - 1]: line for i, line in enumerate(lines) if line.startswith("      given  ")}
+    assert {re.sub(r"^\[D\d\d\] |: .*", "", line): told[line] for line in told} == {
+        "tile": "      given  tile_m=128, tile_k=64",
+        "stages": "      given  stages=3",
+    }
+    assert "given, with no decision of its own: split_k=1" in lines
+    (kernel,) = json.loads(cli("explain", *words, "--json").out)["kernels"]
+    given = {d["question"]: d["given"] for d in kernel["decisions"]}
+    assert given.pop("tile") == {"tile_m": 128, "tile_k": 64}
+    assert given.pop("stages") == {"stages": 3}
+    assert not any(given.values())
+    assert kernel["given_besides"] == {"split_k": 1}
+    assert "given" not in cli("explain", *SPEC).out
 
 
 @pytest.mark.parametrize(

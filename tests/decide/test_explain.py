@@ -9,8 +9,9 @@ import pytest
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
-from deepgemm_codegen.decide.explain import explain, format_explanation
+from deepgemm_codegen.decide.explain import ANSWERED, explain, format_explanation
 from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.spec import GemmSpec
 from tests.decide.specs import random_spec
 
@@ -73,3 +74,26 @@ def test_it_refuses_as_decide_does() -> None:
     spec = spec_of("m=64 n=64 k=64 stages=4 arch=sm_75")
     with pytest.raises(InputError, match="the nearest legal stages is 2"):
         explain(spec, load_arch("sm_75"))
+
+
+def test_every_override_has_a_question_or_is_named_without() -> None:
+    """No override gets lost, whichever family answers."""
+    assert set(ANSWERED) == set(OVERRIDES)
+    named: set[str] = set()
+    for text in (
+        "m=512 n=512 k=512 arch=sm_80 family=mma_sync tensor_cores=on repack=off split_k_from=0",
+        "m=512 n=512 k=4096 arch=sm_90a consumers=2 tiles_at_once=1 cluster_m=1 cluster_k=1",
+        "m=16 n=4096 k=4096 layout=nt arch=sm_90 ring=shared warps_k=4",
+        "m=32 n=32 k=32 batch=256 arch=sm_80 abreast=2",
+        "m=512 n=512 k=4096 arch=sm_80 split_k=4 stages=3 min_blocks=1 raster_group=2",
+        "op=epilogue m=512 n=512 epilogue=rms_norm warps_m=4 warps_n=1",
+    ):
+        spec = spec_of(text)
+        explanation = explain(spec, load_arch(spec.arch))
+        assert [(each.name, each.value) for each in explanation.given] == spec.overrides.items()
+        ids = {decision.id for decision in explanation.decisions}
+        assert {each.decision for each in explanation.given} <= {*ids, ""}
+        told = format_explanation(explanation)
+        assert all(f"{name}={value}" in told for name, value in spec.overrides.items())
+        named |= {each.question for each in explanation.decisions}
+    assert {"split k", "tiles abreast", "row", "block"} <= named
