@@ -1,17 +1,14 @@
 """Races, uninitialised reads and bytes in flight, in shared memory.
 
 Lock-step execution hides a missing barrier: the numbers come out right. So each cell of shared
-memory remembers its last writer and its readers, with the time of the access, and each access is
-checked for being ordered after them.
+memory (:mod:`cells`) remembers its last writer and its readers, with the time of the access, and
+each access is checked for being ordered after them.
 
 Time and who knows what are those of :mod:`blockclocks`.
 
 Strong accesses (atomic operations, and loads and stores of an order or scope) race with ordinary
 ones, and not with each other; they are remembered beside the ordinary reads. Through
 :mod:`locations` they may also order threads.
-
-A cell is as wide as the narrowest shared access of the kernel; as accesses are aligned, each
-covers whole cells, and the result is the same as with bytes.
 
 An asynchronous copy owns its cells from issue to the issuing thread's wait: its write happens at
 the wait, but conflicting accesses must be ordered before the issue.
@@ -24,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepgemm_codegen.emulator.blockclocks import BlockClocks
+from deepgemm_codegen.emulator.cells import Copy, by_access, cells_of
 from deepgemm_codegen.emulator.clocks import Snapshot, merge
 from deepgemm_codegen.emulator.listeners import (
     LANE_MASK,
@@ -88,12 +86,6 @@ class _Reads(NamedTuple):
     time: int
 
 
-class _Copy(NamedTuple):
-    cells: Array
-    ids: Array
-    per_access: int
-
-
 class RaceListener(Listener):
     """Happens-before checking of shared memory.
 
@@ -134,21 +126,19 @@ class RaceListener(Listener):
 
     def read(self, access: Access) -> Array | None:
         """Check against the last writer; remember the read."""
-        cells, ids, per = self._cells(access)
+        cells, ids, per = cells_of(access, self.shift)
         writer = self.writer.take(cells)
         poison: Array | None = None
         if writer.max(initial=0) >= self.limit:
             poison = self._check_read(cells, ids, writer)
-            if poison is not None and per > 1:
-                poison = np.asarray(poison.reshape(-1, per).any(axis=1))
         if self.updates:
             self._check_pairs(cells, ids, self.updates, _UNSURE_READ)
         self.reads.append(_Reads(cells, ids, self.clocks.now))
-        return poison
+        return by_access(poison, per)
 
     def strong(self, access: Access, *, reads: bool, writes: bool) -> Array | None:
         """Check against ordinary accesses only; remember it beside them."""
-        cells, ids, per = self._cells(access)
+        cells, ids, per = cells_of(access, self.shift)
         writer = self.writer.take(cells)
         if not reads:
             # Whatever the bytes held does not matter, and from now on they are written.
@@ -158,13 +148,11 @@ class RaceListener(Listener):
         poison: Array | None = None
         if writer.max(initial=0) >= self.limit:
             poison = self._check_read(cells, ids, writer, _STRONG_AFTER_WRITE)
-            if poison is not None and per > 1:
-                poison = np.asarray(poison.reshape(-1, per).any(axis=1))
         if writes and self.reads:
             self._check_pairs(cells, ids, self.reads, _STRONG_AFTER_READ)
         entry = _Reads(cells, ids, self.clocks.now)
         (self.updates if writes else self.looks).append(entry)
-        return poison
+        return by_access(poison, per)
 
     def synchronise(self, what: Strong) -> None:
         """See `Locations`."""
@@ -176,26 +164,22 @@ class RaceListener(Listener):
 
     def write(self, access: Access) -> None:
         """Check against the last writer and the readers; become the writer."""
-        cells, ids, _ = self._cells(access)
+        cells, ids, _ = cells_of(access, self.shift)
         self._check_write(cells, ids)
         self._become(cells, ids, self.clocks.now)
 
     def issue(self, access: Access) -> object:
         """The copy conflicts from now on; the cells are in flight."""
-        cells, ids, per = self._cells(access)
-        self._check_write(cells, ids)
-        self._become(cells, ids, _IN_FLIGHT)
-        return _Copy(cells, ids, per)
+        copy = cells_of(access, self.shift)
+        self._check_write(copy.cells, copy.ids)
+        self._become(copy.cells, copy.ids, _IN_FLIGHT)
+        return copy
 
     def complete(self, token: object, where: Array | None) -> None:
         """The issuing threads wrote just now."""
-        if not isinstance(token, _Copy):
+        if not isinstance(token, Copy):
             return
-        cells, ids = token.cells, token.ids
-        if where is not None:
-            if token.per_access > 1:
-                where = np.repeat(where, token.per_access)
-            cells, ids = cells[where], ids[where]
+        cells, ids = token.part(where)
         self.writer[cells] = ids + (self.clocks.now << _TIME_SHIFT)
 
     def barrier(self, blocks: Array | None) -> None:
@@ -256,17 +240,6 @@ class RaceListener(Listener):
         self.arrived[block, number] = arrived
 
     # -- inside --
-
-    def _cells(self, access: Access) -> tuple[Array, Array, int]:
-        cells = access.address >> self.shift
-        per = access.width >> self.shift
-        if per <= 1:
-            return cells, access.ids, 1
-        return (
-            (cells[:, None] + np.arange(per)).reshape(-1),
-            np.repeat(access.ids, per),
-            per,
-        )
 
     def _become(self, cells: Array, ids: Array, time: int) -> None:
         packed = ids + (time << _TIME_SHIFT)

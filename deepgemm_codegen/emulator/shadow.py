@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepgemm_codegen.emulator.clocks import ALWAYS, Clocks
-from deepgemm_codegen.emulator.listeners import LANE_MASK, Access, Agent
+from deepgemm_codegen.emulator.listeners import LANE_MASK, Agent
 from deepgemm_codegen.emulator.pairs import report_pairs
 
 if TYPE_CHECKING:
@@ -135,15 +135,6 @@ class Shadow:
             self.rows += 1
         return found
 
-    def cells(self, access: Access) -> tuple[Array, Array, int]:
-        """Cells and identities of accesses, and the cells of each."""
-        cells = access.address >> self.shift
-        per = access.width >> self.shift
-        if per <= 1:
-            return cells, access.ids, 1
-        wide = (cells[:, None] + np.arange(per)).reshape(-1)
-        return wide, np.repeat(access.ids, per), per
-
     def chunks(self, address: Array) -> Array:
         """Cells of 16-byte chunks."""
         per = 16 >> self.shift
@@ -198,6 +189,12 @@ class Shadow:
         poison = np.zeros(cells.size, bool)
         poison[late[bad]] = True
         return poison
+
+    def after_all(self, cells: Array, ids: Array, known: Known) -> None:
+        """Check that a write knows all that happened to its cells."""
+        self.after_writes(cells, ids, known, read=False)
+        self.after_reads(cells, ids, known)
+        self.after_strong(cells, ids, known, writes=True)
 
     def read(self, rows: Array | int, cells: Array, time: int, ids: Array) -> None:
         """Remember reads."""
