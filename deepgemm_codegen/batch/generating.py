@@ -68,8 +68,9 @@ def generate(
     folder = Folder(os.fspath(out_dir), check=check, diffs=diffs)
     folder.refuse_strange(FILES)
     batch = _Batch(folder, progress)
-    batch.put_kernels(named, processes_for(len(named)) if jobs is None else jobs, keep_going)
-    cleanable = batch.settle(clean=clean)
+    with batch.kept():
+        batch.put_kernels(named, processes_for(len(named)) if jobs is None else jobs, keep_going)
+        cleanable = batch.settle(clean=clean)
     fix = _fix_command(given, folder.path, clean=cleanable)
     return BatchReport(tuple(batch.outcomes), check, fix, cleanable)
 
@@ -93,25 +94,34 @@ class _Batch:
             self._progress(outcome)
         self.outcomes.append(replace(outcome, diff="") if outcome.diff else outcome)
 
+    @contextmanager
+    def kept(self) -> Generator[None, None, None]:
+        """Leaves the list of what is finished when an interrupt, or a failing reader, comes."""
+        try:
+            yield
+        except BaseException:
+            self._listing.keep()
+            raise
+
     def put_kernels(
         self, named: Sequence[tuple[str, SpecEntry]], jobs: int, keep_going: bool
     ) -> None:
         """Makes and writes, or compares, every kernel."""
         stopped = False
         specs = [entry.spec for _, entry in named]
-        with _kept(self._listing), closing(make_all(specs, jobs)) as all_made:
+        with closing(make_all(specs, jobs)) as all_made:
             for name, entry in named:
                 if stopped:
                     self._tell(Outcome(f"{name}.cu", "skipped", entry.where))
                     continue
                 made = next(all_made)
                 outcome = _put_program(self._folder, name, entry.where, made)
-                self._tell(outcome)
                 if made.source is not None and outcome.status != "failed":
                     self._listing.add(entry, made.source)
-                    continue
-                self._lost = outcome.exit_code == EnvironmentLackError.exit_code
-                stopped = self._lost or not keep_going
+                else:
+                    self._lost = outcome.exit_code == EnvironmentLackError.exit_code
+                    stopped = self._lost or not keep_going
+                self._tell(outcome)
 
     def settle(self, *, clean: bool) -> bool:
         """Deals with what is left over, then writes the lists; tells whether there is to clean."""
@@ -163,16 +173,6 @@ class _Listing:
                 yield self._folder.put(file, text, diff=file != MANIFEST)
             except CodegenError as error:
                 yield Outcome(file, "failed", "", str(error), error.exit_code)
-
-
-@contextmanager
-def _kept(listing: _Listing) -> Generator[None, None, None]:
-    """Leaves the list of what is finished when an interrupt, or a failing reader, comes."""
-    try:
-        yield
-    except BaseException:
-        listing.keep()
-        raise
 
 
 def _put_program(folder: Folder, name: str, where: str, made: Made) -> Outcome:

@@ -23,11 +23,11 @@ from deepgemm_codegen.cli.flags import (
 )
 from deepgemm_codegen.cli.progress import Progress
 from deepgemm_codegen.cli.request import environment_settings, requests_of, take_flags
-from deepgemm_codegen.cli.streams import print_data
+from deepgemm_codegen.cli.streams import ReaderGoneError, print_data
 from deepgemm_codegen.cli.tables import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from deepgemm_codegen.batch import BatchReport, Outcome
     from deepgemm_codegen.cli.request import Setting
@@ -60,6 +60,7 @@ def _generate(
     settings = environment_settings(os.environ, console)
     asked = requests_of(files, flags, settings, console)
     progress = Progress(len(asked), console)
+    teller = _Teller(progress, console, quiet=as_json, check=check)
     report = generate(
         [replace(entry, spec=request.spec) for entry, request in asked],
         out,
@@ -68,7 +69,7 @@ def _generate(
         jobs=jobs,
         keep_going=not fail_fast,
         clean=clean,
-        progress=_teller(progress, console, quiet=as_json, check=check),
+        progress=teller,
     )
     progress.done()
     report = replace(report, fix=_fix(report, files, out, flags, settings))
@@ -76,6 +77,8 @@ def _generate(
         print_data(_report_json(report))
     else:
         _tell_end(report, console, cut=diff is None)
+    if teller.alone and report.exit_code == 0:
+        raise ReaderGoneError
     return report.exit_code
 
 
@@ -86,25 +89,39 @@ def _diffs(wanted: bool | None, *, check: bool) -> int:
     return sys.maxsize if wanted else 0
 
 
-def _teller(
-    progress: Progress, console: Console, *, quiet: bool, check: bool
-) -> Callable[[Outcome], None]:
-    """Prints each outcome as it comes: a failure to stderr, what differs to stdout."""
+class _Teller:
+    """Prints each outcome as it comes: a failure to stderr, what differs to stdout.
 
-    def tell(outcome: Outcome) -> None:
-        progress.step()
-        if quiet:
+    Attributes:
+        alone: whether the reader of stdout went away. A folder that is being written is worth
+            finishing all the same; a check has nobody left to tell, and ends.
+    """
+
+    def __init__(self, progress: Progress, console: Console, *, quiet: bool, check: bool) -> None:
+        self._progress, self._console = progress, console
+        self._quiet, self._check = quiet, check
+        self.alone = False
+
+    def __call__(self, outcome: Outcome) -> None:
+        self._progress.step()
+        if self._quiet:
             return
         if outcome.status == "failed":
-            progress.done()
-            console.problem(f"error: {outcome.where or outcome.file}: {outcome.message}")
-        elif outcome.status != "unchanged" and (check or console.level >= 0):
-            progress.done()
-            print_data(f"{outcome}\n{outcome.diff}")
-        elif console.level > 0:
-            print_data(f"{outcome}\n")
+            self._progress.done()
+            self._console.problem(f"error: {outcome.where or outcome.file}: {outcome.message}")
+        elif outcome.status != "unchanged" and (self._check or self._console.level >= 0):
+            self._progress.done()
+            self._print(f"{outcome}\n{outcome.diff}")
+        elif self._console.level > 0:
+            self._print(f"{outcome}\n")
 
-    return tell
+    def _print(self, text: str) -> None:
+        try:
+            print_data(text)
+        except ReaderGoneError:
+            if self._check:
+                raise
+            self.alone = True
 
 
 def _tell_end(report: BatchReport, console: Console, *, cut: bool) -> None:

@@ -336,13 +336,16 @@ def test_every_shipped_config_generates(tmp_path: Path) -> None:
     assert len(files(tmp_path / "out")) == 144 + len(LISTS)
 
 
-def test_an_interrupted_batch_leaves_a_manifest_of_what_is_finished(tmp_path: Path) -> None:
-    """Ctrl-C, or a reader of the outcomes that went away, after the second kernel."""
+@pytest.mark.parametrize("count", [1, 3, 5, 6, 7])
+def test_an_interrupted_batch_leaves_a_manifest_of_what_is_finished(
+    tmp_path: Path, count: int
+) -> None:
+    """Ctrl-C, or a reader of the outcomes that went away, after a kernel or at the lists."""
     seen: list[Outcome] = []
 
     def interrupt(outcome: Outcome) -> None:
         seen.append(outcome)
-        if len(seen) == 3:
+        if len(seen) == count:
             raise KeyboardInterrupt
 
     out = tmp_path / "out"
@@ -350,5 +353,6 @@ def test_an_interrupted_batch_leaves_a_manifest_of_what_is_finished(tmp_path: Pa
         generate(some(5), out, progress=interrupt)
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     kept = {f"{kernel['name']}.cu" for kernel in manifest["kernels"]}
-    assert kept == {outcome.file for outcome in seen[:2]}
-    assert {path.name for path in out.glob("*.cu")} >= kept
+    assert kept == {outcome.file for outcome in seen[:5]}
+    assert {path.name for path in out.glob("*.cu")} == kept
+    assert (out / "dispatch.h").exists()

@@ -59,6 +59,32 @@ def test_a_broken_pipe_is_quiet(words: str) -> None:
     assert result.err == ""
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_folder_is_finished_though_the_reader_went_away(tmp_path: Path, jobs: int) -> None:
+    """What came before the pipe broke used to stay without a selector and a manifest."""
+    source = tmp_path / "kernels.yaml"
+    source.write_text("kernels:\n" + "".join(f"  - {{m: 16, n: 16, k: {k}}}\n" for k in (16, 32)))
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "deepgemm_codegen", "generate", str(source), f"--jobs={jobs}"]
+    folder = tmp_path / "out"
+    done = subprocess.run(
+        [*command, "-o", str(folder)], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    assert (done.returncode, done.stderr) == (141, b"")
+    checked = subprocess.run([*command, "-o", str(folder), "--check"], check=False)
+    assert checked.returncode == 0
+    next(folder.glob("*.cu")).write_text("// edited\n")
+    done = subprocess.run(
+        [*command, "-o", str(folder), "--check"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_a_broken_pipe_gives_the_shells_own_code() -> None:
     read, write = os.pipe()
     os.close(read)
