@@ -54,7 +54,7 @@ class Checks:
 
     races: bool = True
     costs: bool = False
-    step_limit: int = 5_000_000
+    step_limit: int = 2_000_000
     lanes: int = 512
 
 
@@ -154,7 +154,8 @@ def run(
     Buffers are written in place. Blocks run in the order given, several at a time; they share
     nothing but global memory. The blocks of a cluster run together, at the place of the first.
 
-    A kernel that never ends is stopped by ``Checks.step_limit``, and reported.
+    A kernel that never ends is stopped, and reported: when all its threads wait for memory that
+    nobody is left to write, or by ``Checks.step_limit``.
 
     Raises:
         LaunchError: parameters or shapes that do not fit the kernel, no block at all, a block

@@ -30,6 +30,9 @@ WARPGROUP = 128
 _PATIENCE = 2000
 # Steps that a lane rests after it polled memory in vain, while others can run.
 _REST = 100
+# Polls in a row, with nothing else between, after which registers are held against those of as many
+# polls before: if they are the same, so is all that will ever follow.
+_VAIN = 2000
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -53,9 +56,14 @@ class Machine:
         self.executed = np.zeros(len(self.blocks), np.int64)
         lanes = context.lanes
         self.steps = self.looked = 0
+        self.endless = False
         self.last_run = np.zeros(lanes, np.int64)
         self.rest = np.zeros(lanes, np.int64)
         self.resting = False
+        # The last step that polled in vain, how many did without a break before it, and what the
+        # registers held then.
+        self.polled = self.vain = 0
+        self.seen: list[Array] = []
         self.state = context.state
         self.registers = context.registers
         self.alive = context.alive
@@ -72,7 +80,7 @@ class Machine:
             if together:
                 pc = self._run_together(pc)
                 if pc < 0:
-                    return self.steps <= self.limit
+                    return not self.endless
             chosen = self._next()
             if chosen is None:
                 stuck = bool(self.alive.any())
@@ -88,6 +96,8 @@ class Machine:
             self.last_run[mask] = self.steps
             self._execute(self.masked(pc), pc, mask)
             self._end(self.blocks[pc].terminator, pc, mask)
+            if self.endless:
+                return False
 
     def _next(self) -> tuple[int, Array] | None:
         """The next basic block and the lanes that run it; None if no lane can go on."""
@@ -168,9 +178,28 @@ class Machine:
         self.executed[pc] += lanes
         self.steps += 1
         if self.steps > self.limit:
-            self._endless(pc)
-            return True
-        return False
+            self._stop(
+                pc,
+                f"still running after {self.limit:,} basic blocks (Checks.step_limit); give it more"
+                " if it is meant to take so long",
+            )
+        return self.endless
+
+    def _poll(self, pc: int) -> None:
+        """Lanes polled memory in vain: endless, where all lanes left do so again and again."""
+        self.vain = self.vain + 1 if self.polled == self.steps - 1 else 0
+        self.polled = self.steps
+        if self.vain % _VAIN:
+            return
+        before, self.seen = self.seen, []
+        if self.vain:
+            self.seen = [bank.copy() for bank in self.context.banks.values()]
+            if before and all(map(np.array_equal, before, self.seen)):
+                self._stop(
+                    pc,
+                    "a wait for memory that nobody is left to write: the threads that could go on"
+                    f" only polled for {self.vain:,} basic blocks",
+                )
 
     def _run_together(self, pc: int) -> int:
         """Run while all lanes go the same way; -1 at the end, else the block where they parted."""
@@ -204,7 +233,9 @@ class Machine:
                 taken = int(np.count_nonzero(self.context.banks["p"][end.predicate]))
                 taken = lanes - taken if end.negated else taken
             if taken == lanes:
-                return end.target
+                if self.blocks[pc].polls:
+                    self._poll(pc)
+                return -1 if self.endless else end.target
             return -2 if taken else pc + 1
         if end.kind == "exit" and end.predicate < 0:
             return -1
@@ -256,9 +287,10 @@ class Machine:
             self.pcs[mask] = pc + 1
             if kind == "branch":
                 self.pcs[taken] = end.target
-                if self.blocks[pc].polls:
+                if self.blocks[pc].polls and taken.any():
                     self.rest[taken] = self.steps + _REST
                     self.resting = True
+                    self._poll(pc)
             else:
                 self.alive &= ~taken
                 self._release()
@@ -278,10 +310,9 @@ class Machine:
         self.state.recheck = False
         self.barriers.release()
 
-    def _endless(self, pc: int) -> None:
-        block = self.blocks[pc]
-        site = max(block.terminator.site, 0)
+    def _stop(self, pc: int, why: str) -> None:
+        """The run counts as endless, for it would come to no other end."""
+        self.endless = True
+        site = max(self.blocks[pc].terminator.site, 0)
         lane = int(np.flatnonzero(self.alive)[0])
-        self.context.collector.add(
-            "timeout", f"still running after {self.limit} basic blocks", site, lane
-        )
+        self.context.collector.add("timeout", why, site, lane)

@@ -159,6 +159,49 @@ def test_an_endless_loop_ends() -> None:
     assert [f.kind for f in report.findings] == ["timeout"]
 
 
+_POLL = """
+    ld.param.u64 %d1, [k_param_0];
+    mov.u32 %r1, %tid.x;
+    and.b32 %r2, %r1, 32;
+    cvt.u64.u32 %d2, %r2;
+    add.u64 %d1, %d1, %d2;
+LOOP:
+    ld.acquire.gpu.global.u32 %r3, [%d1];
+    setp.eq.u32 %p1, %r3, 0;
+    @%p1 bra LOOP;
+"""
+
+
+@pytest.mark.parametrize("threads", [32, 64])
+def test_a_wait_for_a_flag_that_nobody_sets_ends_soon(threads: int) -> None:
+    """By the default limit alone it took minutes."""
+    flags = GlobalBuffer("flags", np.zeros(32, np.uint32))
+    report = launch(entry(_POLL, 1), [flags], threads=threads)
+    (finding,) = report.findings
+    assert finding.kind == "timeout"
+    assert finding.message.startswith(
+        "a wait for memory that nobody is left to write: the threads that could go on only polled"
+    )
+    assert "bra LOOP" in str(finding)
+    assert report.statistics.steps < 10_000
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "atom.global.add.u32 %r3, [%d1], 1; setp.lt.u32 %p1, %r3, 9000;",
+        """ld.relaxed.gpu.global.u32 %r3, [%d1]; add.u32 %r4, %r4, 1;
+        setp.eq.u32 %p1, %r3, 0; setp.lt.and.u32 %p1, %r4, 9000, %p1;""",
+    ],
+)
+def test_polls_that_come_to_an_end_are_no_endless_wait(turn: str) -> None:
+    body = f"ld.param.u64 %d1, [k_param_0]; mov.u32 %r4, 0;\nLOOP: {turn}\n@%p1 bra LOOP;"
+    flags = GlobalBuffer("flags", np.zeros(1, np.uint32), writable=True)
+    report = launch(entry(body, 1), [flags], threads=1)
+    assert report.findings == ()
+    assert report.statistics.steps >= 9000
+
+
 def test_lanes_may_wait_for_others_in_a_loop() -> None:
     # The waiting loop stands before the code that ends it.
     out = np.zeros(64, np.uint32)

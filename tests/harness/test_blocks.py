@@ -12,15 +12,13 @@ from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.blocks import (
     block_of,
     blocks_for,
-    choose_blocks,
     describe_tile,
-    emulated_grid,
     region_of,
-    team_of,
     tile_of,
     tiles_along,
 )
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.teams import choose_blocks, emulated_grid, team_of
 from deepgemm_codegen.plan import Grid
 from tests.harness.support import plan_of, program_of
 

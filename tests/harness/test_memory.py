@@ -8,9 +8,9 @@ import pytest
 from deepgemm_codegen.dtypes import BF16, E4M3, FP16, FP32, INT8
 from deepgemm_codegen.harness import memory
 from deepgemm_codegen.harness.inputs import Inputs, Normal
+from deepgemm_codegen.harness.matrix import Matrix, Region
 from deepgemm_codegen.harness.memory import Paged, fill, read_region, stray_writes
 from deepgemm_codegen.harness.numbers import bits_dtype, decode, poison
-from deepgemm_codegen.harness.problem import Matrix, Region
 
 INPUTS = Inputs("random", {"a": Normal(3), "d": Normal(4)})
 

@@ -10,9 +10,10 @@ from deepgemm_codegen.dtypes import BF16, FP16, FP32
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.compare import compare
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Normal
+from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.numbers import decode, encode, round_to
 from deepgemm_codegen.harness.oracle import Oracle
-from deepgemm_codegen.harness.problem import Region, bind
+from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.harness.sums import Expected, StepModel, prefix_sums
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.specfile import read_all

@@ -8,7 +8,8 @@ import pytest
 
 from deepgemm_codegen.dtypes import FP16
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.harness.problem import Matrix, bind
+from deepgemm_codegen.harness.matrix import Matrix
+from deepgemm_codegen.harness.problem import bind
 from tests.harness.support import plan_of
 
 

@@ -13,10 +13,11 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, WgmmaChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.harness.blocks import choose_blocks, team_of, tile_of
+from deepgemm_codegen.harness.blocks import tile_of
 from deepgemm_codegen.harness.inputs import Given, Inputs, Nans
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.problem import Problem, bind
+from deepgemm_codegen.harness.teams import choose_blocks, team_of
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.row_scales import RowScales

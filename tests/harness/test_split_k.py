@@ -12,8 +12,9 @@ import pytest
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.blocks import blocks_for, region_of, written_by
 from deepgemm_codegen.harness.cases import cases_of, inputs_for
+from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.oracle import Oracle
-from deepgemm_codegen.harness.problem import Region, bind
+from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.harness.sums import StepModel
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge

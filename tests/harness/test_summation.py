@@ -12,9 +12,10 @@ from deepgemm_codegen.decide import BandwidthChoice
 from deepgemm_codegen.emulator.generations import arithmetic
 from deepgemm_codegen.emulator.tensorcore import multiply
 from deepgemm_codegen.harness.cases import inputs_for
+from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.numbers import encode
 from deepgemm_codegen.harness.oracle import Oracle
-from deepgemm_codegen.harness.problem import Region, bind
+from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.harness.summation import chains_of
 from deepgemm_codegen.harness.sums import StepModel
 from deepgemm_codegen.spec import GemmSpec

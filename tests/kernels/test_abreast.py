@@ -8,8 +8,9 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, SimtChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.harness.blocks import blocks_for, choose_blocks
+from deepgemm_codegen.harness.blocks import blocks_for
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.teams import choose_blocks
 from deepgemm_codegen.spec import GemmSpec
 from tests.harness.support import Choice, assert_right, launch, plan_of
 

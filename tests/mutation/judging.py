@@ -12,8 +12,8 @@ from zlib import crc32
 
 from deepgemm_codegen.emulator import Checks, nodes
 from deepgemm_codegen.emulator.faults import LaunchError, UnsupportedError
-from deepgemm_codegen.harness.blocks import choose_blocks
 from deepgemm_codegen.harness.emulate import EmulatorDevice
+from deepgemm_codegen.harness.teams import choose_blocks
 from deepgemm_codegen.harness.trials import Settings, trials_of
 from deepgemm_codegen.harness.verify import judge_case
 
