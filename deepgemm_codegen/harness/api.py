@@ -8,11 +8,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.errors import EnvironmentLackError, InputError, KernelLackError
-from deepgemm_codegen.harness.blocks import choose_blocks, describe_tile, region_of
+from deepgemm_codegen.harness.blocks import describe_tile, region_of
 from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.memory import read_region
 from deepgemm_codegen.harness.numbers import decode
+from deepgemm_codegen.harness.teams import choose_blocks
 from deepgemm_codegen.harness.trials import VALUES, Settings, block_budget, refuse_endless
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 from deepgemm_codegen.harness.verify import judge

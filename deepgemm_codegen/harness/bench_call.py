@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.dtypes import INT32
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.harness.matrix import Matrix
+    from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Call", "Layout", "call_of", "fused_call_of", "no_plain_product"]

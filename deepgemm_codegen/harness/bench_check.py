@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.harness.compare import compare
 from deepgemm_codegen.harness.inputs import Inputs
+from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.numbers import decode, poison
 from deepgemm_codegen.harness.oracle import Oracle
-from deepgemm_codegen.harness.problem import Region
 from deepgemm_codegen.harness.sums import StepModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.harness.matrix import Matrix
+    from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.sums import PrefixSums
 
 __all__ = ["Rows", "Sample", "check_rows", "pick_sample", "stray"]

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.bench_call import Call
     from deepgemm_codegen.harness.bench_data import Entry, Side
     from deepgemm_codegen.harness.bench_gpu import CupyBench
-    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.harness.matrix import Matrix
+    from deepgemm_codegen.harness.problem import Problem
 
 __all__ = ["LoadedKernel"]
 

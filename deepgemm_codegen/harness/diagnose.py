@@ -21,8 +21,9 @@ from deepgemm_codegen.harness.sums import Expected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from deepgemm_codegen.harness.matrix import Region
     from deepgemm_codegen.harness.oracle import Oracle
-    from deepgemm_codegen.harness.problem import Problem, Region
+    from deepgemm_codegen.harness.problem import Problem
 
 __all__ = ["diagnose"]
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import Checks, Kernel, Launch, Report, parse, run
-from deepgemm_codegen.harness.blocks import blocks_for, emulated_grid, regions_of
+from deepgemm_codegen.harness.blocks import blocks_for, regions_of
 from deepgemm_codegen.harness.device import Outcome, Written
 from deepgemm_codegen.harness.memory import HUGE, fill, fill_regions
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.operands import LaunchMemory
 from deepgemm_codegen.harness.sums import prefix_sums
+from deepgemm_codegen.harness.teams import emulated_grid
 from deepgemm_codegen.plan import as_program
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator import Statistics
     from deepgemm_codegen.emulator.nodes import Module
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.harness.matrix import Matrix
+    from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.sums import PrefixSums
     from deepgemm_codegen.plan import KernelPlan, Program
 

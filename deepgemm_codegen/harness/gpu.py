@@ -15,9 +15,9 @@ from deepgemm_codegen.errors import EnvironmentLackError, KernelLackError
 from deepgemm_codegen.harness.device import LaunchFailedError, Outcome, Written
 from deepgemm_codegen.harness.gpu_oracle import GpuPrefixSums
 from deepgemm_codegen.harness.launching import launch_kernel, wait_for_kernel
+from deepgemm_codegen.harness.matrix import Matrix
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
-from deepgemm_codegen.harness.problem import Matrix
 from deepgemm_codegen.harness.tensor_map import encode_tensor_map
 from deepgemm_codegen.plan import as_program
 from deepgemm_codegen.toolchain import explain_mismatch

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
-from deepgemm_codegen.harness.problem import Region
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.problem import Matrix
+    from deepgemm_codegen.harness.matrix import Matrix
 
 __all__ = ["HUGE", "Paged", "fill", "fill_regions", "read_region", "stray_writes"]
 

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.harness.blocks import choose_blocks
 from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.emulate import EmulatorDevice
+from deepgemm_codegen.harness.teams import choose_blocks
 from deepgemm_codegen.harness.trials import block_budget
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.harness.matrix import Matrix
+    from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.signature import Parameter
 

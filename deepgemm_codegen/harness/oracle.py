@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.epilogue import EpilogueStep, StepKind, StepOperand
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.problem import Problem, Region
+    from deepgemm_codegen.harness.matrix import Region
+    from deepgemm_codegen.harness.problem import Problem
 
 __all__ = ["Oracle"]
 

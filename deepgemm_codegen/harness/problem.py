@@ -1,18 +1,19 @@
 """One product to run: a program with its sizes, strides and scalars bound to numbers.
 
 Everything here is in the caller's terms: A is m x k, B is k x n, C and D are m x n, whatever the
-plan swapped. `Matrix` knows where an element lies in its buffer; nothing else computes offsets.
+plan swapped. `bind` makes a problem, `Matrix` knows where the elements of an operand lie.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepgemm_codegen.block_scales import BLOCK, line
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.harness.matrix import Matrix, Region
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import as_program
 
@@ -21,138 +22,12 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.dimension import Dim
     from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.plan import KernelPlan, Program
     from deepgemm_codegen.signature import Parameter
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["Matrix", "Problem", "Region", "bind"]
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A rectangle of one batch of D: rows ``[row, row_end)``, columns ``[column, column_end)``."""
-
-    batch: int
-    row: int
-    row_end: int
-    column: int
-    column_end: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
-        return self.row_end - self.row, self.column_end - self.column
-
-    def indices(self, xp: Any) -> tuple[int, Any, Any]:
-        """(batch, rows as a column, columns as a row): broadcasting int64 index arrays."""
-        rows = xp.arange(self.row, self.row_end, dtype=xp.int64)[:, None]
-        columns = xp.arange(self.column, self.column_end, dtype=xp.int64)[None, :]
-        return self.batch, rows, columns
-
-    @property
-    def empty(self) -> bool:
-        """Whether it holds no element."""
-        return self.row >= self.row_end or self.column >= self.column_end
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Where the elements of an operand lie in its buffer.
-
-    A vector (an epilogue step's operand) is a matrix of one row.
-
-    Attributes:
-        name: the kernel's parameter, such as ``a`` or ``bias0``.
-        dtype: element type.
-        batch: matrices; one where all products share it.
-        rows, columns: logical size.
-        leading: elements from one stored row to the next.
-        align: alignment of the base pointer in bytes, promised to the kernel.
-        transposed: whether the matrix is stored transposed.
-        apart: elements from one matrix of the batch to the next; None where they follow without
-            a gap, 0 where there is one for all products. Less than a matrix is long where they lie
-            side by side in the rows of a larger one.
-    """
-
-    name: str
-    dtype: DType
-    batch: int
-    rows: int
-    columns: int
-    leading: int
-    align: int
-    transposed: bool = False
-    apart: int | None = None
-
-    @property
-    def stored_rows(self) -> int:
-        """Rows as stored."""
-        return self.columns if self.transposed else self.rows
-
-    @property
-    def stored_columns(self) -> int:
-        """Contiguous elements of a stored row."""
-        return self.rows if self.transposed else self.columns
-
-    @property
-    def starts(self) -> range:
-        """Where each matrix begins, elements from the base."""
-        return range(0, self.batch * self.stride, self.stride) if self.stride else range(1)
-
-    @property
-    def stride(self) -> int:
-        """Elements from one matrix of the batch to the next."""
-        return self.stored_rows * self.leading if self.apart is None else self.apart
-
-    @property
-    def gapless(self) -> bool:
-        """Whether every element of the buffer is one of a matrix."""
-        dense = self.batch == 1 or self.stride == self.stored_rows * self.leading
-        return dense and self.leading == self.stored_columns
-
-    @property
-    def side_by_side(self) -> bool:
-        """Whether a row of the buffer holds a row of every matrix."""
-        return self.batch > 1 and self.stored_rows > 1 and self.stride < self.leading
-
-    @property
-    def elements(self) -> int:
-        """Elements from the base to the end of the last row: the least a caller must own.
-
-        The padding after the last row is not part of it.
-        """
-        if not (self.batch and self.stored_rows and self.stored_columns):
-            return 0
-        last_row = (self.stored_rows - 1) * self.leading + self.stored_columns
-        return (self.batch - 1) * self.stride + last_row
-
-    def flat(self, batch: Any, row: Any, column: Any) -> Any:
-        """Index of an element from the base; takes integers or broadcasting int64 arrays."""
-        if self.transposed:
-            row, column = column, row
-        return batch * self.stride + row * self.leading + column
-
-    def lies_like(self, other: Matrix) -> bool:
-        """Whether every element lies where the other's does, in as many bytes."""
-        mine = (self.dtype, self.batch, self.leading, self.stride)
-        return mine == (other.dtype, other.batch, other.leading, other.stride)
-
-    def owner(self, batch: Any) -> Any:
-        """The number of the matrix that a product reads."""
-        return batch * 0 if self.batch == 1 else batch
-
-    def logical(self, flat: Any) -> tuple[Any, Any, Any, Any]:
-        """(batch, row, column, whether it is an element and not padding) of flat indices."""
-        if self.side_by_side:
-            row, within = flat // self.leading, flat % self.leading
-            batch, column = within // self.stride, within % self.stride
-        else:
-            batch, within = flat // max(self.stride, 1), flat % max(self.stride, 1)
-            if self.batch == 1:
-                batch, within = flat * 0, flat
-            row, column = within // self.leading, within % self.leading
-        inside = (column < self.stored_columns) & (row < self.stored_rows) & (batch < self.batch)
-        return (batch, column, row, inside) if self.transposed else (batch, row, column, inside)
+__all__ = ["Problem", "bind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,41 +158,6 @@ class Problem:
         return f"m={self.m} n={self.n} k={self.k}{batch} alpha={self.alpha:g}{beta}{scalars}"
 
 
-def _bound(name: str, dim: Dim, given: int | None) -> int:
-    if given is None:
-        return dim.size
-    if dim.dynamic and 0 <= given <= dim.size:
-        return given
-    if given != dim.size:
-        limit = f"dynamic up to {dim.size}" if dim.dynamic else f"fixed at {dim.size}"
-        raise InputError(f"{name} = {given}: the kernel's {name} is {limit}")
-    return given
-
-
-def _scattered_apart(stored_rows: int, leading: int, align: int, element_bytes: int) -> int:
-    """How far apart the harness puts matrices that each have a pointer.
-
-    Their addresses are no more aligned than promised, and there is a gap between them.
-    """
-    step = max(align // element_bytes, 1)
-    return (stored_rows * leading // step + 1 | 1) * step
-
-
-def _scales(parameter: Parameter, m: int, n: int, k: int) -> Matrix:
-    """Scales by block: of A a line for each block of k, of B one for each block of columns."""
-    blocks_n, blocks_k = -(-n // BLOCK), -(-k // BLOCK)
-    rows, columns = (blocks_k, m) if parameter.name == "scale_a" else (blocks_n, blocks_k)
-    return Matrix(
-        name=parameter.name,
-        dtype=FP32,
-        batch=1,
-        rows=rows,
-        columns=columns,
-        leading=max(line(columns), 1),
-        align=FP32.bytes,
-    )
-
-
 def bind(
     plan: Program | KernelPlan,
     *,
@@ -347,77 +187,121 @@ def bind(
         "n": _bound("n", spec.n, n),
         "k": _bound("k", spec.k, k),
     }
-    along = "k" if spec.multiplies else "n"
-    roles = {"a": ("m", along, spec.layout[0]), "b": ("k", "columns of b", spec.layout[1])}
-    lengths = {**sizes, "columns of b": spec.halves * sizes["n"]}
-    promising = {
-        operand.argument(index)
-        for index, step in enumerate(spec.epilogue)
-        for operand in step.operands
-        if step.definition.normalizes
-    }
-    found = []
-    for parameter in program.parameters:
-        if parameter.dtype is None:
-            continue
-        if parameter.role == "scales":
-            found.append(_scales(parameter, **sizes))
-            continue
-        operand = parameter.operand
-        if operand is not None and not operand.full:
-            length = lengths["n" if operand.access == "column" else "m"]
-            if operand.access == "column" and spec.pairs_behind(parameter.name):
-                length *= spec.halves
-            promised = operand.align if parameter.name in promising else parameter.dtype.bytes
-            found.append(
-                Matrix(
-                    name=parameter.name,
-                    dtype=parameter.dtype,
-                    batch=spec.batch if operand.written else 1,
-                    rows=1,
-                    columns=length,
-                    leading=max(length, 1),
-                    align=promised,
-                )
-            )
-            continue
-        rows, columns, letter = roles.get(parameter.role, ("m", "n", spec.layout_d))
-        length = lengths[rows if letter == "t" else columns]
-        if operand is None:
-            leading: int = getattr(spec, f"ld{parameter.role}")
-            align: int = getattr(spec, f"align_{parameter.role}")
-            stride = getattr(spec, f"stride_{parameter.role}")
-            apart = stride if isinstance(stride, int) else None
-            if parameter.array:
-                stored_rows = lengths[columns if letter == "t" else rows]
-                pitch = leading or max(length, 1) + padding
-                apart = _scattered_apart(stored_rows, pitch, align, parameter.dtype.bytes)
-        else:
-            leading, align, apart = spec.leading_of(operand), operand.align, None
-        found.append(
-            Matrix(
-                name=parameter.name,
-                dtype=parameter.dtype,
-                batch=1 if operand is None and spec.shared(parameter.role) else spec.batch,
-                rows=lengths[rows],
-                columns=lengths[columns],
-                transposed=letter == "t",
-                leading=leading or max(length, 1) + padding,
-                align=align,
-                apart=apart,
-            )
-        )
-    if spec.dtype_c is None:
-        beta = 0.0
     return Problem(
         program,
         **sizes,
         alpha=float(np.float32(alpha)),
-        beta=float(np.float32(beta)),
-        matrices=tuple(found),
+        beta=0.0 if spec.dtype_c is None else float(np.float32(beta)),
+        matrices=tuple(
+            _matrix(spec, parameter, parameter.dtype, sizes, padding)
+            for parameter in program.parameters
+            if parameter.dtype is not None
+        ),
         scalars={
             parameter.name: float(np.float32((scalars or {}).get(parameter.name, 1.0)))
-            for parameter in plan.parameters
+            for parameter in program.parameters
             if parameter.role == "scalar"
         },
+    )
+
+
+def _bound(name: str, dim: Dim, given: int | None) -> int:
+    if given is None:
+        return dim.size
+    if dim.dynamic and 0 <= given <= dim.size:
+        return given
+    if given != dim.size:
+        limit = f"dynamic up to {dim.size}" if dim.dynamic else f"fixed at {dim.size}"
+        raise InputError(f"{name} = {given}: the kernel's {name} is {limit}")
+    return given
+
+
+def _matrix(
+    spec: GemmSpec, parameter: Parameter, dtype: DType, sizes: Mapping[str, int], padding: int
+) -> Matrix:
+    """What a pointer among the caller's arguments leads to."""
+    if parameter.role == "scales":
+        return _scales(parameter, **sizes)
+    operand = parameter.operand
+    if operand is not None and not operand.full:
+        return _vector(spec, parameter, dtype, operand, sizes)
+    lengths = {**sizes, "columns of b": spec.halves * sizes["n"]}
+    along = "k" if spec.multiplies else "n"
+    roles = {"a": ("m", along, spec.layout[0]), "b": ("k", "columns of b", spec.layout[1])}
+    rows, columns, letter = roles.get(parameter.role, ("m", "n", spec.layout_d))
+    across, length = (columns, rows) if letter == "t" else (rows, columns)
+    pitch = max(lengths[length], 1) + padding
+    if operand is None:
+        leading: int = getattr(spec, f"ld{parameter.role}") or pitch
+        align: int = getattr(spec, f"align_{parameter.role}")
+        batch = spec.matrices(parameter.role)
+        stride = getattr(spec, f"stride_{parameter.role}")
+        apart = stride if isinstance(stride, int) else None
+        if parameter.array:
+            apart = _scattered_apart(lengths[across], leading, align, dtype.bytes)
+    else:
+        leading = spec.leading_of(operand) or pitch
+        align, batch, apart = operand.align, spec.batch, None
+    return Matrix(
+        name=parameter.name,
+        dtype=dtype,
+        batch=batch,
+        rows=lengths[rows],
+        columns=lengths[columns],
+        transposed=letter == "t",
+        leading=leading,
+        align=align,
+        apart=apart,
+    )
+
+
+def _vector(
+    spec: GemmSpec,
+    parameter: Parameter,
+    dtype: DType,
+    operand: StepOperand,
+    sizes: Mapping[str, int],
+) -> Matrix:
+    """A value a row or a column, for a step: one for all products, unless the step writes it."""
+    length = sizes["n" if operand.access == "column" else "m"]
+    if operand.access == "column" and spec.pairs_behind(parameter.name):
+        length *= spec.halves
+    promising = {  # operands of norms, which are read in vectors
+        each.argument(index)
+        for index, step in enumerate(spec.epilogue)
+        if step.definition.normalizes
+        for each in step.operands
+    }
+    return Matrix(
+        name=parameter.name,
+        dtype=dtype,
+        batch=spec.batch if operand.written else 1,
+        rows=1,
+        columns=length,
+        leading=max(length, 1),
+        align=operand.align if parameter.name in promising else dtype.bytes,
+    )
+
+
+def _scattered_apart(stored_rows: int, leading: int, align: int, element_bytes: int) -> int:
+    """How far apart the harness puts matrices that each have a pointer.
+
+    Their addresses are no more aligned than promised, and there is a gap between them.
+    """
+    step = max(align // element_bytes, 1)
+    return (stored_rows * leading // step + 1 | 1) * step
+
+
+def _scales(parameter: Parameter, m: int, n: int, k: int) -> Matrix:
+    """Scales by block: of A a line for each block of k, of B one for each block of columns."""
+    blocks_n, blocks_k = -(-n // BLOCK), -(-k // BLOCK)
+    rows, columns = (blocks_k, m) if parameter.name == "scale_a" else (blocks_n, blocks_k)
+    return Matrix(
+        name=parameter.name,
+        dtype=FP32,
+        batch=1,
+        rows=rows,
+        columns=columns,
+        leading=max(line(columns), 1),
+        align=FP32.bytes,
     )

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.problem import Matrix, Problem, Region
+    from deepgemm_codegen.harness.matrix import Matrix, Region
+    from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.sums import PrefixSums
 
 __all__ = ["ReferenceDevice"]

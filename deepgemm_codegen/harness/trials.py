@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.checks import DEFAULT_CHECKS
 from deepgemm_codegen.errors import KernelLackError
-from deepgemm_codegen.harness.blocks import choose_blocks, team_of
 from deepgemm_codegen.harness.cases import Case, cases_of
+from deepgemm_codegen.harness.teams import choose_blocks, team_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,10 +18,10 @@ from deepgemm_codegen.harness.blocks import describe_tile, regions_of, written_b
 from deepgemm_codegen.harness.compare import Comparison, compare
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.diagnose import diagnose
+from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.memory import read_region, stray_writes
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.oracle import Oracle
-from deepgemm_codegen.harness.problem import Region
 from deepgemm_codegen.harness.sums import StepModel, prefix_sums
 from deepgemm_codegen.harness.trials import Settings, Trial, trials_of
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.harness.cases import Case
     from deepgemm_codegen.harness.device import Device, Outcome
-    from deepgemm_codegen.harness.problem import Matrix, Problem
+    from deepgemm_codegen.harness.matrix import Matrix
+    from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.sums import Expected
     from deepgemm_codegen.plan import KernelPlan, Program
 
