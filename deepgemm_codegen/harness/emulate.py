@@ -10,7 +10,7 @@ import numpy as np
 from deepgemm_codegen.emulator import Checks, Kernel, Launch, Report, parse, run
 from deepgemm_codegen.harness.blocks import blocks_for, regions_of
 from deepgemm_codegen.harness.device import Outcome, Written
-from deepgemm_codegen.harness.memory import HUGE, fill, fill_regions
+from deepgemm_codegen.harness.memory import HUGE, fill, fill_regions, untouched
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.operands import LaunchMemory
 from deepgemm_codegen.harness.sums import prefix_sums
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator import Statistics
     from deepgemm_codegen.emulator.nodes import Module
     from deepgemm_codegen.harness.inputs import Inputs
-    from deepgemm_codegen.harness.matrix import Matrix
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.sums import PrefixSums
     from deepgemm_codegen.plan import KernelPlan, Program
@@ -108,7 +107,7 @@ class EmulatorDevice:
         in_place: bool = False,
     ) -> Outcome:
         """See `Device`."""
-        outputs = {name: _blank(problem.matrix(name)) for name in problem.outputs}
+        outputs = {name: _blank(problem, name) for name in problem.outputs}
         if in_place:
             regions = regions_of(problem, blocks)
             fill_regions(problem.matrix("c"), inputs, regions, outputs["d"].bits, np)
@@ -159,10 +158,10 @@ class EmulatorDevice:
         return run(entry, launch, some, checks=self.checks, max_findings=most)
 
 
-def _blank(matrix: Matrix) -> Written:
+def _blank(problem: Problem, name: str) -> Written:
     """A matrix that nobody has written yet: all poison, or zero where it is too big to fill."""
-    # zeros costs nothing until it is touched, which a D of gigabytes relies on
-    bits: np.ndarray[Any, np.dtype[Any]] = np.zeros(matrix.elements, bits_dtype(matrix.dtype))
+    matrix = problem.matrix(name)
+    bits = untouched(matrix.elements, bits_dtype(matrix.dtype), f"{problem}: {name}")
     if matrix.elements > HUGE:
         return Written(bits, 0)
     fill(matrix, None, bits, np)

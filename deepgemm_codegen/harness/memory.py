@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.errors import KernelLackError
 from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.matrix import Matrix
 
-__all__ = ["HUGE", "Paged", "fill", "fill_regions", "read_region", "stray_writes"]
+__all__ = ["HUGE", "Paged", "fill", "fill_regions", "read_region", "stray_writes", "untouched"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,6 +49,27 @@ def _bits_at(matrix: Matrix, inputs: Inputs, flat: Any, xp: Any) -> Any:
         return bits
     nan = xp.asarray(poison(matrix.dtype), dtype=bits.dtype)
     return xp.where(inside, bits, nan)
+
+
+def untouched(count: int, element: str, what: str) -> Array:
+    """Zeros, which cost nothing until they are touched; a D of gigabytes relies on it.
+
+    Args:
+        count: elements.
+        element: their type, as numpy names it.
+        what: names them, with the sizes that they come from.
+
+    Raises:
+        KernelLackError: even so the system does not give as much.
+    """
+    try:
+        return np.zeros(count, element)
+    except (MemoryError, ValueError) as error:  # the latter beyond 63 bits
+        size = count * np.dtype(element).itemsize / 2**30
+        raise KernelLackError(
+            f"{what} takes {size:,.0f} GiB, which the system does not give this process: however"
+            " few blocks run, the emulator keeps its place in memory; verify smaller sizes"
+        ) from error
 
 
 def fill(matrix: Matrix, inputs: Inputs | None, target: Any, xp: Any) -> None:

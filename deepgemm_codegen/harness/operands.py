@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import GlobalBuffer, PointerTable, TensorMap
-from deepgemm_codegen.harness.memory import HUGE, Paged, fill
+from deepgemm_codegen.harness.memory import HUGE, Paged, fill, untouched
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.repack import PACKED
 from deepgemm_codegen.workspace import ALIGNMENT
@@ -96,8 +96,8 @@ class LaunchMemory:
         """
         region = self._problem.program.workspace.region(name)
         count = self._problem.region_bytes(name) // region.dtype.bytes
-        # Where it is too big to fill, zeros cost nothing until they are touched.
-        bits = np.zeros(count, bits_dtype(region.dtype))
+        what = f"{self._problem}: the workspace's region {name}"
+        bits = untouched(count, bits_dtype(region.dtype), what)
         if count <= HUGE:
             bits[...] = poison(region.dtype)
         marked = count <= HUGE and (self._whole or name in PACKED.values())

@@ -128,7 +128,9 @@ def judge(job: Job, options: Options, progress: Progress | None = None) -> Outco
         lack = isinstance(error, EnvironmentLackError) and not isinstance(error, KernelLackError)
         outcome = Outcome(job, name, "error", message=message, exit_code=error.exit_code, lack=lack)
     except MemoryError as error:
-        message = f"the machine's memory does not hold it ({error})"
+        message = (
+            f"{job.spec}: the machine's memory does not hold it ({error}); verify smaller sizes"
+        )
         outcome = Outcome(job, name, "error", message=message, exit_code=KernelLackError.exit_code)
     except Exception as error:  # noqa: BLE001  a fault of ours in one kernel spares the others
         message = f"internal error: {type(error).__name__}: {error}"

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from deepgemm_codegen.checks import DEFAULT_CHECKS, Requirement
@@ -251,6 +252,37 @@ def test_what_is_too_much_for_the_emulator_concerns_one_kernel() -> None:
     assert "one block alone would take about" in outcome.message
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"m": 2000000, "n": 4000000, "k": 16},
+            "m=2000000 n=4000000 k=16 alpha=1: d takes 14,901 GiB, which",
+        ),
+        (
+            {"m": 30000, "n": 30000, "k": 16384, "split_k": 4},
+            "m=30000 n=30000 k=16384 alpha=1: the workspace's region partials takes 13 GiB, which",
+        ),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_named(
+    fields: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a word of the sizes, as numpy tells it, nobody knew what to change."""
+    real = np.zeros
+
+    def small(shape: Any, *rest: Any, **more: Any) -> Any:
+        if np.prod(shape, dtype=np.int64) >= 1 << 31:
+            raise MemoryError
+        return real(shape, *rest, **more)
+
+    monkeypatch.setattr("numpy.zeros", small)
+    outcome = judge(Job(GemmSpec.from_fields(fields)), EMULATOR)
+    assert (outcome.status, outcome.exit_code, outcome.lack) == ("error", 3, False)
+    assert outcome.message.startswith(message)
+    assert outcome.message.endswith("the emulator keeps its place in memory; verify smaller sizes")
+
+
 def test_what_the_machine_lacks_concerns_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: Any, **__: Any) -> Any:
         raise EnvironmentLackError("NVRTC is missing")
@@ -264,7 +296,11 @@ def test_what_the_machine_lacks_concerns_all(monkeypatch: pytest.MonkeyPatch) ->
     ("error", "code", "message"),
     [
         (ValueError("no 1"), 70, "internal error: ValueError: no 1"),
-        (MemoryError("24 GiB"), 3, "the machine's memory does not hold it (24 GiB)"),
+        (
+            MemoryError("24 GiB"),
+            3,
+            f"{SMALL}: the machine's memory does not hold it (24 GiB); verify smaller sizes",
+        ),
     ],
 )
 def test_no_kernel_takes_the_others_with_it(
