@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["atomic_write", "cache_folder", "check_target"]
+__all__ = ["atomic_write", "cache_folder", "check_target", "refusal"]
 
 # What the user typed wrongly (exit code 2); any other cause is the machine's (exit code 3).
 _INPUT_CAUSES: dict[int, tuple[str, str]] = {
@@ -59,7 +59,7 @@ def atomic_write(path: str | os.PathLike[str], data: str | bytes) -> None:
     except ValueError as error:  # a NUL in the path
         raise InputError(f"cannot write {shown!r}: {error}; choose another name") from error
     except OSError as error:
-        raise _explained(shown, error) from error
+        raise refusal(shown, error) from error
 
 
 def check_target(path: str) -> None:
@@ -75,7 +75,7 @@ def check_target(path: str) -> None:
         (errno.ENOTDIR, not os.path.isdir(folder)),  # noqa: PTH112
     ):
         if wrong:
-            raise _explained(path, OSError(code, os.strerror(code)))
+            raise refusal(path, OSError(code, os.strerror(code)))
 
 
 def cache_folder(env: Mapping[str, str] | None = None) -> Path | None:
@@ -95,14 +95,21 @@ def cache_folder(env: Mapping[str, str] | None = None) -> Path | None:
     return folder if folder.is_absolute() else None
 
 
-def _explained(path: str, error: OSError) -> CodegenError:
+def refusal(path: str, error: OSError, doing: str = "write") -> CodegenError:
+    """What the system's refusal of a path means: the user's mistake, or the machine's limit.
+
+    Args:
+        path: as the user gave it.
+        error: the system's.
+        doing: the verb, such as ``read`` or ``make folder``.
+    """
     code = error.errno or 0
     if code in _INPUT_CAUSES:
         cause, remedy = _INPUT_CAUSES[code]
-        return InputError(f"cannot write '{path}': {cause}; {remedy}")
+        return InputError(f"cannot {doing} '{path}': {cause}; {remedy}")
     system = f"the system says {error.strerror or error}"
     cause, remedy = _MACHINE_CAUSES.get(code, (system, "choose another path"))
-    return EnvironmentLackError(f"cannot write '{path}': {cause}; {remedy}")
+    return EnvironmentLackError(f"cannot {doing} '{path}': {cause}; {remedy}")
 
 
 def _write(path: str, data: bytes) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from deepgemm_codegen.errors import InputError
 
-__all__ = ["DEFAULT_ALIGNMENT", "MAX_DIMENSION", "check_range", "whole_number"]
+__all__ = ["DEFAULT_ALIGNMENT", "MAX_DIMENSION", "check_range", "what_to_write", "whole_number"]
 
 MAX_DIMENSION = 2**31 - 1024
 """Largest m, n, k, batch or leading dimension.
@@ -22,13 +24,30 @@ _MOST_DIGITS = 30
 def whole_number(text: str | int, name: str, remedy: str = "give a whole number") -> int:
     """`text` as an int; only plain decimal digits with an optional sign are accepted."""
     word = str(text).strip()
+    if not word:
+        raise InputError(f"{name} has no value; {remedy}")
     body = word[1:] if word[:1] in "+-" else word
     if isinstance(text, bool) or not (body.isascii() and body.isdigit()):
-        raise InputError(f"{name} = {text!s}: not a whole number; {remedy}")
+        wrong = what_to_write(word) or f"not a whole number; {remedy}"
+        raise InputError(f"{name} = {text!s}: {wrong}")
     if len(body.lstrip("0")) > _MOST_DIGITS:  # Python refuses to convert thousands of digits
         limit = "small" if word[0] == "-" else f"large; the largest is {MAX_DIMENSION}"
         raise InputError(f"{name} = {word[:8]}... ({len(body)} digits): too {limit}")
     return int(word)
+
+
+def what_to_write(text: str) -> str:
+    """What to write in place of a whole number in a form that is not read; empty for no number."""
+    if re.fullmatch(r"[-+]?0(?:x[0-9a-fA-F_]*[0-9a-fA-F]|b[01_]*[01]|o[0-7_]*[0-7])", text):
+        return f"write it in decimal: {int(text.replace('_', ''), 0)}"
+    if re.fullmatch(r"[1-9][0-9]*(?:[_, '][0-9]{3})+", text):
+        return f"write {re.sub('[^0-9]', '', text)}, with nothing between the digits"
+    try:
+        value = float(text if text.isascii() else "nan")
+    except ValueError:
+        return ""
+    exact = value.is_integer() and abs(value) < 2**53  # beyond, a float skips whole numbers
+    return f"a whole number is wanted; write {int(value)}" if exact else ""
 
 
 def check_range(value: int, name: str, low: int, high: int) -> None:

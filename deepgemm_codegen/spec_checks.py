@@ -285,7 +285,7 @@ def check_alignments(spec: GemmSpec) -> None:
         given: int = getattr(spec, name)
         dtype: DType | None = getattr(spec, f"dtype_{operand}")
         least = dtype.bytes if dtype is not None else 1
-        if given & (given - 1) or not least <= given <= 4096:
+        if not least <= given <= 4096 or given & (given - 1):
             raise InputError(f"{name} = {given}: give a power of two from {least} to 4096 (bytes)")
 
 

@@ -121,7 +121,8 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
         if key not in values:
             return default
         value = whole_number(values[key], key)
-        smallest = 0 if key == "sms" else 1
+        # Alignments have limits of their own, which their types set.
+        smallest = {"sms": 0, "align": -MAX_DIMENSION}.get(key.partition("_")[0], 1)
         check_range(value, key, smallest, MAX_DIMENSION)
         return value
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from deepgemm_codegen import __version__
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.batch.manifest import launches_of, read_manifest
-from deepgemm_codegen.errors import CodegenError, EnvironmentLackError, InputError, InternalError
-from deepgemm_codegen.files import atomic_write
+from deepgemm_codegen.errors import CodegenError, InputError, InternalError
+from deepgemm_codegen.files import atomic_write, refusal
 from deepgemm_codegen.parallel import cores, in_processes
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin, compiler_version, occupancy, options_for
@@ -232,7 +232,7 @@ def read_build(folder: str) -> Mapping[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return nothing
     except OSError as error:
-        raise EnvironmentLackError(f"cannot read '{path}': {error.strerror}") from error
+        raise refusal(path, error, "read") from error
     if _OURS not in text and text.strip():
         raise InputError(f"'{path}' is not a file of this tool; choose another folder")
     try:
@@ -278,7 +278,7 @@ def _write(folder: str, file: str, data: bytes) -> None:
     try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     except OSError as error:
-        raise EnvironmentLackError(f"cannot make folder '{folder}': {error.strerror}") from error
+        raise refusal(folder, error, "make folder") from error
     path = os.path.join(folder, file)  # noqa: PTH118
     if _digest_of(path) != sha256(data).hexdigest():
         atomic_write(path, data)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.batch.manifest import Manifest, read_manifest
 from deepgemm_codegen.batch.report import Outcome
-from deepgemm_codegen.errors import EnvironmentLackError, InputError
-from deepgemm_codegen.files import atomic_write
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.files import atomic_write, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -63,6 +63,8 @@ class Folder:
     """
 
     def __init__(self, path: str, *, check: bool, diffs: int) -> None:
+        if not path:
+            raise InputError("the folder for the kernels is ''; give one, such as generated")
         if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
             raise InputError(f"'{path}' is a file; give a folder for the kernels")
         self.path = path
@@ -110,15 +112,13 @@ class Folder:
         except IsADirectoryError as error:
             raise InputError(f"'{path}' is a folder; move it away") from error
         except OSError as error:
-            raise EnvironmentLackError(f"cannot read '{path}': {error.strerror}") from error
+            raise refusal(path, error, "read") from error
 
     def _write(self, path: str, data: bytes) -> None:
         try:
             os.makedirs(self.path, exist_ok=True)  # noqa: PTH103
         except OSError as error:
-            raise EnvironmentLackError(
-                f"cannot make folder '{self.path}': {error.strerror}"
-            ) from error
+            raise refusal(self.path, error, "make folder") from error
         atomic_write(path, data)
 
     def leftovers(self, outcomes: Sequence[Outcome]) -> list[Leftover]:
@@ -128,7 +128,7 @@ class Folder:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise EnvironmentLackError(f"cannot list '{self.path}': {error.strerror}") from error
+            raise refusal(self.path, error, "list") from error
         known = {outcome.file.casefold() for outcome in outcomes}
         unsure = {o.file.casefold() for o in outcomes if o.status in ("failed", "skipped")}
         return [
@@ -173,7 +173,7 @@ class Folder:
         try:
             os.unlink(path)  # noqa: PTH108
         except OSError as error:
-            raise EnvironmentLackError(f"cannot delete '{path}': {error.strerror}") from error
+            raise refusal(path, error, "delete") from error
 
     def sweep_up(self) -> None:
         """Removes what processes that were killed long ago left half done."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen import __version__
-from deepgemm_codegen.errors import EnvironmentLackError, InputError
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.files import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -236,7 +237,7 @@ def read_manifest(folder: str, *, needed: bool = False) -> Manifest:
     except (NotADirectoryError, ValueError) as error:  # a file on the way, or a NUL
         raise InputError(f"'{folder}' can be no folder; choose another") from error
     except OSError as error:
-        raise EnvironmentLackError(f"cannot read '{path}': {error.strerror}") from error
+        raise refusal(path, error, "read") from error
     if _OURS not in text and (needed or text.strip()):
         raise InputError(f"'{path}' is not a manifest of this tool; choose another folder")
     try:

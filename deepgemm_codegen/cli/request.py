@@ -14,7 +14,7 @@ from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
 from deepgemm_codegen.overrides import OVERRIDES, override_value
 from deepgemm_codegen.spec import GemmSpec
-from deepgemm_codegen.spec_text import FIELDS
+from deepgemm_codegen.spec_text import FIELDS, FREE_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +35,9 @@ __all__ = [
 _PREFETCH = "DGEMM_PREFETCH_DEPTH"
 _SPLIT_K = "DGEMM_DYNAMIC_SPLIT_K"
 _OTHER_VARIABLES = ("DGEMM_CACHE_DIR", "DGEMM_COMPILATION_TIMEOUT_MS")
+
+_MAY_BE_EMPTY = ("epilogue", *FREE_TEXT)
+"""Fields that a flag may empty again, where a file fills them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,8 @@ def gather(
         values[name] = setting.value
         origins[name] = f"environment {setting.variable.partition('=')[0]}"
     for name, value in flags.items():
+        if not value.strip() and name not in _MAY_BE_EMPTY:
+            raise InputError(f"{flag_of(name)} has no value; give it one, or leave it out")
         values[name] = value
         origins[name] = f"flag {flag_of(name)}"
     spec = GemmSpec.from_fields(values)

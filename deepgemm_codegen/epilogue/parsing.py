@@ -89,9 +89,15 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
     for option in kind.options:
         if option.name not in given and _takes(option, word):
             return option
+    taken = next((option.name for option in kind.options if _takes(option, word)), None)
+    if taken is not None:
+        raise InputError(f"epilogue step '{kind.name}' is given {taken} twice")
     number = _NUMBER.fullmatch(word) is not None
     if not number and word not in AXIS_WORDS and any(o.kind == "type" for o in kind.options):
-        parse_dtype(word)  # says what types there are
+        try:
+            parse_dtype(word)
+        except InputError as error:  # says what types there are
+            raise InputError(f"epilogue step '{kind.name}': {error}") from error
     takes = [
         f"{option.name} ({' or '.join(option.words)})" if option.kind == "axis" else option.name
         for option in kind.options

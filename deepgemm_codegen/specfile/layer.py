@@ -267,5 +267,8 @@ class LayerReader:
         close = nearest(key.text, [*known, "label"])
         if "'label'" in close:  # the spec's word for it, which flags use
             hint = HINTS["label"]
+        word, colon, value = key.text.partition(":")
+        if colon and value and word in known:  # {m:64}: YAML ends a key at a colon and a space
+            hint = f"write {word}: {value}, with a space behind the colon"
         remedy = f"; {hint}" if hint else close or f"; known: {', '.join(known)}"
         self.sink.add(key.mark, f"unknown key '{shorten(key.text)}'{remedy}")

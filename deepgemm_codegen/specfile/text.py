@@ -40,7 +40,8 @@ def _text(name: str, sink: Sink) -> str | None:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        sink.add(None, f"cannot be read: {reason}")
+        stdin = "; standard input is /dev/stdin" if name == "-" else ""
+        sink.add(None, f"cannot be read: {reason}{stdin}")
         return None
     if len(data) > MAX_BYTES:
         sink.add(None, f"larger than {MAX_BYTES // 2**20} MiB; split it into several files")

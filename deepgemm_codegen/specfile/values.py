@@ -16,6 +16,7 @@ from deepgemm_codegen.batching import parse as parse_stride
 from deepgemm_codegen.dtypes import FP16, parse_dtype
 from deepgemm_codegen.epilogue import STEPS, parse_epilogue, read_option, step_kind
 from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.numbers import what_to_write
 from deepgemm_codegen.specfile.fields import CHOICES, STEP_NAMES, kind_of, written
 from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
 
@@ -140,12 +141,7 @@ def _numeric_remedy(text: str) -> str:
     for pattern, remedy in _FORMS:
         if re.fullmatch(pattern, text):
             return remedy(text)
-    try:
-        value = float(text if text.isascii() else "nan")
-    except ValueError:
-        return ""
-    exact = value.is_integer() and abs(value) < 2**53  # beyond, a float skips whole numbers
-    return f"a whole number is wanted; write {int(value)}" if exact else ""
+    return what_to_write(text)
 
 
 def _octal(text: str) -> str:
@@ -156,10 +152,6 @@ def _leading_zero(text: str) -> str:
     return f"YAML reads this as text, because of the leading zero; write {int(text)}"
 
 
-def _other_base(text: str) -> str:
-    return f"write it in decimal: {int(text.replace('_', ''), 0)}"
-
-
 def _sexagesimal(text: str) -> str:
     value = 0
     for part in text.split(":"):
@@ -167,18 +159,12 @@ def _sexagesimal(text: str) -> str:
     return f"YAML reads this as {value}, in base 60; write a plain whole number"
 
 
-def _separated(text: str) -> str:
-    return f"write {re.sub('[^0-9]', '', text)}, with nothing between the digits"
-
-
 _FORMS: tuple[tuple[str, Callable[[str], str]], ...] = (
     (r"0[0-7]+", _octal),
     (r"0[0-9]+", _leading_zero),
-    (r"[-+]?0(?:x[0-9a-fA-F_]*[0-9a-fA-F]|b[01_]*[01]|o[0-7_]*[0-7])", _other_base),
     (r"[0-9]+(?::[0-5]?[0-9])+", _sexagesimal),
-    (r"[1-9][0-9]*(?:[_, '][0-9]{3})+", _separated),
 )
-"""Forms of a number that are refused, with what to write instead."""
+"""Forms of a number that YAML reads as another, with what to write instead."""
 
 
 def _dim(name: str, node: Node) -> str:

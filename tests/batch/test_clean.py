@@ -115,7 +115,9 @@ def test_a_file_that_cannot_be_deleted(
     monkeypatch.setattr(os, "unlink", refuse)
     with pytest.raises(EnvironmentLackError) as caught:
         generate(some(1), "out", clean=True)
-    assert str(caught.value) == f"cannot delete 'out/{SECOND}': Permission denied"
+    assert str(caught.value) == (
+        f"cannot delete 'out/{SECOND}': permission denied; choose a folder you may write to"
+    )
 
 
 def test_what_killed_runs_left_is_swept_up_in_time(tmp_path: Path, fake: Fake) -> None:

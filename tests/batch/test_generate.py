@@ -356,3 +356,24 @@ def test_an_interrupted_batch_leaves_a_manifest_of_what_is_finished(
     assert kept == {outcome.file for outcome in seen[:5]}
     assert {path.name for path in out.glob("*.cu")} == kept
     assert (out / "dispatch.h").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", "the folder for the kernels is ''; give one, such as generated"),
+        (
+            "loop",
+            "cannot read 'loop/manifest.json': its symbolic links form a loop; choose another",
+        ),
+        ("x" * 300, f"cannot read '{'x' * 300}/manifest.json': the name is too long for this file"),
+        ("file", "'file' is a file; give a folder for the kernels"),
+        ("file/deep", "'file/deep' can be no folder; choose another"),
+    ],
+)
+def test_a_path_that_can_be_no_folder_is_the_users_mistake(path: str, message: str) -> None:
+    Path("loop").symlink_to("loop")
+    Path("file").touch()
+    with pytest.raises(InputError) as caught:
+        generate(some(1), path)
+    assert str(caught.value).startswith(message)

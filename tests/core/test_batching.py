@@ -58,8 +58,9 @@ REFUSED = {
     ),
     "stride_a=pointers": ("stride_a = pointers: there is one product; give batch, or leave it out"),
     "batch=3 stride_a=-1": "stride_a = -1: too small; the smallest is 0",
-    "batch=3 stride_a=1e6": (
-        "stride_a = 1e6: not a whole number; give elements, dense, shared or pointers"
+    "batch=3 stride_a=1e6": "stride_a = 1e6: a whole number is wanted; write 1000000",
+    "batch=3 stride_a=1.5": (
+        "stride_a = 1.5: not a whole number; give elements, dense, shared or pointers"
     ),
     "batch=3 stride_a=share": (
         "stride_a = share: unknown; give elements, dense, shared or pointers"

@@ -56,7 +56,7 @@ def test_dense_leading_dimensions(
         ({"m": 2**31}, f"m = 2147483648: too large; the largest is {MAX_DIMENSION}"),
         ({"m": "abc"}, "m = abc: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
         ({"m": "1.5"}, "m = 1.5: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
-        ({"m": "1e3"}, "m = 1e3: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
+        ({"m": "1e3"}, "m = 1e3: a whole number is wanted; write 1000"),
         ({"m": True}, "m = True: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
         ({"k": "dynamic:0"}, "k = 0: too small; the smallest is 1"),
         (

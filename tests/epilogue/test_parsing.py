@@ -83,7 +83,10 @@ def test_what_a_step_holds() -> None:
         ("relu:axis=row", "unknown option 'axis' of 'relu'; known: none"),
         (
             "scale:full",
-            "unknown dtype 'full'; known: fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32",
+            (
+                "epilogue step 'scale': unknown dtype 'full'; known: fp16, bf16, fp32, e4m3, e5m2,"
+                " int8, uint8, int32"
+            ),
         ),
         ("bias:axis=rows", "axis = rows: column or row (did you mean 'row'?)"),
         (
@@ -94,9 +97,14 @@ def test_what_a_step_holds() -> None:
         ("residual:ld=wide", "ld = wide: not a whole number; give a whole number"),
         (
             "bias:row:column",
+            "epilogue step 'bias' is given axis twice",
+        ),
+        ("bias:fp16:axis=row:fp32", "epilogue step 'bias' is given dtype twice"),
+        (
+            "bias:diagonal:row",
             (
-                "epilogue step 'bias' does not take 'column'; options it takes:"
-                " axis (column or row), dtype"
+                "epilogue step 'bias': unknown dtype 'diagonal'; known: fp16, bf16, fp32, e4m3,"
+                " e5m2, int8, uint8, int32"
             ),
         ),
         ("bias:dtype=fp16:dtype=fp16", "epilogue step 'bias' is given dtype twice"),
@@ -174,7 +182,10 @@ def test_what_a_step_holds() -> None:
         ),
         (
             "bias:dynamic",
-            "unknown dtype 'dynamic'; known: fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32",
+            (
+                "epilogue step 'bias': unknown dtype 'dynamic'; known: fp16, bf16, fp32, e4m3,"
+                " e5m2, int8, uint8, int32"
+            ),
         ),
     ],
 )

@@ -106,6 +106,7 @@ def test_size_of_another_shape(
 
 EXTRAS = [
     # what follows `k: 64,` and the problems, at columns of line 2
+    (" stages:3}", ["28: unknown key 'stages:3'; write stages: 3, with a space behind the colon"]),
     (" tile_mm: 64}", ["28: unknown key 'tile_mm' (did you mean 'tile_m'?)"]),
     (" lable: x}", ["28: unknown key 'lable'; the key is 'name'"]),
     (" label: x}", ["28: unknown key 'label'; the key is 'name'"]),

@@ -349,7 +349,7 @@ def test_readers_see_old_or_new_never_a_part(tmp_path: Path) -> None:
 
 def test_every_cause_is_an_error_with_an_exit_code() -> None:
     for code in errno.errorcode:
-        error = files._explained("k.cu", OSError(code, os.strerror(code)))
+        error = files.refusal("k.cu", OSError(code, os.strerror(code)))
         assert isinstance(error, CodegenError)
         assert error.exit_code in {2, 3}
         assert str(error).startswith("cannot write 'k.cu': ")
