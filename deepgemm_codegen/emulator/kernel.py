@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -107,6 +109,7 @@ class Kernel:
         self.arithmetic = find_arithmetic(arithmetic)
         self.translation = translate(self.program, self.arithmetic)
         self._contexts: dict[tuple[int, Dim3, Dim3], Context] = {}
+        self.running = Lock()
 
     def approximations(self) -> tuple[tuple[Place, Tolerance], ...]:
         """The instructions whose results differ from a GPU's, and by how much at most."""
@@ -153,6 +156,7 @@ def run(
 
     Buffers are written in place. Blocks run in the order given, several at a time; they share
     nothing but global memory. The blocks of a cluster run together, at the place of the first.
+    Threads may share a kernel, which then runs for one after the other.
 
     A kernel that never ends is stopped, and reported: when all its threads wait for memory that
     nobody is left to write, or by ``Checks.step_limit``.
@@ -176,11 +180,9 @@ def run(
     session = _Session(kernel, launch, checks, Collector(max_findings, fail_fast=fail_fast))
     session.cluster = cluster
     at_once = max(1, checks.lanes // (-(-threads // 32) * 32) // size) * size
-    try:
+    with kernel.running, suppress(StopEmulation):
         for start in range(0, len(chosen), at_once):
             session.batch(chosen[start : start + at_once])
-    except StopEmulation:
-        pass
     return session.report()
 
 

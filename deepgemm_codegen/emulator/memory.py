@@ -117,9 +117,19 @@ class _Placed:
                 raise LaunchError(f"buffer '{buffer.name}' is lazy, so it cannot be writable")
             return
         if not buffer.data.flags.c_contiguous:
-            raise LaunchError(f"buffer '{buffer.name}' is not C-contiguous")
+            raise LaunchError(
+                f"buffer '{buffer.name}' is not C-contiguous; pass numpy.ascontiguousarray(...) of"
+                " it, which the kernel then writes in its place"
+            )
         if not buffer.data.dtype.isnative:
-            raise LaunchError(f"buffer '{buffer.name}' is not in this machine's byte order")
+            raise LaunchError(
+                f"buffer '{buffer.name}' is not in this machine's byte order; pass a copy of it"
+                " that is: astype(dtype.newbyteorder('='))"
+            )
+        if buffer.data.dtype.hasobject:
+            raise LaunchError(
+                f"buffer '{buffer.name}' holds Python objects; pass an array of numbers"
+            )
         raw = buffer.data.reshape(-1).view(np.uint8)
         self.bytes = raw
         for width, dtype in RAW.items():

@@ -379,4 +379,12 @@ def test_buffers_that_share_memory_are_refused(view: Any) -> None:
 def test_another_byte_order_is_refused() -> None:
     x = np.zeros(4, np.dtype(np.float32).newbyteorder())
     told = refused((1, 1, 1), (1, 1, 1), params=(x, 0))
-    assert told == "buffer 'p' is not in this machine's byte order"
+    assert told == (
+        "buffer 'p' is not in this machine's byte order; pass a copy of it that is:"
+        " astype(dtype.newbyteorder('='))"
+    )
+
+
+def test_an_array_of_objects_is_refused() -> None:
+    told = refused((1, 1, 1), (1, 1, 1), params=(np.array([None, "x"]), 0))
+    assert told == "buffer 'p' holds Python objects; pass an array of numbers"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import doctest
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from deepgemm_codegen import emulator
-from deepgemm_codegen.emulator import GlobalBuffer, Launch, LaunchError, run
+from deepgemm_codegen.emulator import GlobalBuffer, Kernel, Launch, LaunchError, parse, run
 from tests.emulator.programs import ptx
 from tests.emulator.support import entry
 
@@ -79,3 +81,38 @@ def test_a_buffer_given_twice_is_one() -> None:
         data[0] = 7
         run(entry(body, 2), Launch((1, 1, 1), (1, 1, 1), 0, pair))
         assert data[0] == 0
+
+
+def test_threads_may_share_a_kernel() -> None:
+    """They ran in each other's registers, and nothing told."""
+    body = """
+        ld.param.u64 %d1, [k_param_0];
+        ld.param.u64 %d2, [k_param_1];
+        cvt.u32.u64 %r1, %d2;
+        mov.u32 %r2, 0;
+        mov.u32 %r3, 0;
+    LOOP:
+        add.u32 %r3, %r3, %r1;
+        add.u32 %r2, %r2, 1;
+        setp.lt.u32 %p1, %r2, 200;
+        @%p1 bra LOOP;
+        st.global.u32 [%d1], %r3;
+    """
+    kernel = Kernel(parse(entry(body, 2)), "k")
+
+    def sums(number: int) -> set[int]:
+        found = set()
+        for _ in range(8):
+            data = np.zeros(1, np.uint32)
+            report = run(kernel, Launch((1, 1, 1), (1, 1, 1), 0, [data, number]))
+            assert report.findings == ()
+            found.add(int(data[0]))
+        return found
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            assert list(pool.map(sums, range(6))) == [{200 * number} for number in range(6)]
+    finally:
+        sys.setswitchinterval(interval)
