@@ -18,6 +18,7 @@ from deepgemm_codegen.cli.flags import (
     take_console,
 )
 from deepgemm_codegen.cli.progress import Progress
+from deepgemm_codegen.cli.ranges import Number, Whole
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import deliver, print_data
 from deepgemm_codegen.errors import EnvironmentLackError
@@ -172,7 +173,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--min-ratio"],
-            type=click.FloatRange(0.01, 100.0),
+            type=Number(0.01, 100.0),
             callback=_a_number,
             metavar="RATIO",
             help="exit code 1 when a kernel's speed is less than so much of cuBLAS's, such as 0.95",
@@ -180,7 +181,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--seed"],
-            type=click.IntRange(0, 2**32 - 1),
+            type=Whole(0, 2**32 - 1),
             default=0,
             metavar="NUMBER",
             help="of the random operands and of the rows that are checked  [default: 0]",
@@ -188,7 +189,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--jobs"],
-            type=click.IntRange(1, 256),
+            type=Whole(1, 256),
             metavar="NUMBER",
             help="processes that build, before anything is timed  [default: one a processor]",
             section=_SECTION,

@@ -9,6 +9,7 @@ import click
 
 from deepgemm_codegen.cli.flags import PATH, Command, SectionedOption, level_flags, take_console
 from deepgemm_codegen.cli.progress import Progress
+from deepgemm_codegen.cli.ranges import Whole
 from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.cli.tables import aligned
 
@@ -118,7 +119,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--jobs"],
-            type=click.IntRange(1, _MOST_JOBS),
+            type=Whole(1, _MOST_JOBS),
             metavar="NUMBER",
             help="processes to compile with  [default: one a core]",
             section="Output",

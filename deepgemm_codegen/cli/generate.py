@@ -9,8 +9,6 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from deepgemm_codegen.cli.flags import (
     PATH,
     Command,
@@ -22,12 +20,15 @@ from deepgemm_codegen.cli.flags import (
     take_console,
 )
 from deepgemm_codegen.cli.progress import Progress
+from deepgemm_codegen.cli.ranges import Whole
 from deepgemm_codegen.cli.request import environment_settings, requests_of, take_flags
 from deepgemm_codegen.cli.streams import ReaderGoneError, print_data
 from deepgemm_codegen.cli.tables import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import click
 
     from deepgemm_codegen.batch import BatchReport, Outcome
     from deepgemm_codegen.cli.request import Setting
@@ -227,7 +228,7 @@ _OPTIONS: list[click.Parameter] = [
     ),
     SectionedOption(
         ["--jobs"],
-        type=click.IntRange(1, _MOST_JOBS),
+        type=Whole(1, _MOST_JOBS),
         metavar="NUMBER",
         help="processes to work with  [default: what serves best]",
         section="Output",

@@ -168,7 +168,8 @@ def gather(
         values[name] = setting.value
         origins[name] = f"environment {setting.variable.partition('=')[0]}"
     for name, value in flags.items():
-        if not value.strip() and name not in _MAY_BE_EMPTY:
+        swallowed = value.startswith("--") and name not in FREE_TEXT  # the flag behind it
+        if swallowed or (not value.strip() and name not in _MAY_BE_EMPTY):
             raise InputError(f"{flag_of(name)} has no value; give it one, or leave it out")
         values[name] = value
         origins[name] = f"flag {flag_of(name)}"

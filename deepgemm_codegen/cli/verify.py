@@ -22,6 +22,7 @@ from deepgemm_codegen.cli.flags import (
     take_console,
 )
 from deepgemm_codegen.cli.progress import LaunchProgress, Progress
+from deepgemm_codegen.cli.ranges import Number, Whole
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
@@ -285,7 +286,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--seed"],
-            type=click.IntRange(0, _MOST_SEED),
+            type=Whole(0, _MOST_SEED),
             default=0,
             metavar="NUMBER",
             help="of the random inputs, the sampled blocks and the sampled kernels  [default: 0]",
@@ -293,7 +294,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--effort"],
-            type=click.FloatRange(0.01, 1000.0),
+            type=Number(0.01, 1000.0),
             default=1.0,
             callback=_a_number,
             metavar="FACTOR",
@@ -302,7 +303,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--sample"],
-            type=click.IntRange(1, None),
+            type=Whole(1),
             metavar="NUMBER",
             help="judge so many of the kernels, drawn by the seed",
             section=_SECTION,
@@ -317,7 +318,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--jobs"],
-            type=click.IntRange(1, _MOST_JOBS),
+            type=Whole(1, _MOST_JOBS),
             default=1,
             metavar="NUMBER",
             help="processes that share the kernels, or the launches of one  [default: 1]",

@@ -35,6 +35,7 @@ BAD_VALUES = [
     (("--stages=3.0",), "stages = 3.0: a whole number is wanted; write 3"),
     (("--batch=1_000",), "batch = 1_000: write 1000, with nothing between the digits"),
     (("--m=",), "--m has no value; give it one, or leave it out"),
+    (("--m", "--n=64"), "--m has no value; give it one, or leave it out"),
     (("--arch=",), "--arch has no value; give it one, or leave it out"),
     (("--stages", " "), "--stages has no value; give it one, or leave it out"),
     (("--m=٣",), "m = ٣: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
@@ -134,7 +135,10 @@ BAD_USAGE = [
     (("-q", "-v", *SMALL), "-q and -v exclude each other; give one of them"),
     (("generate",), "missing argument 'FILE...'"),
     (("generate", "x.yaml"), "missing option '-o' / '--out'"),
-    (("generate", "x.yaml", "-o", "x", "--jobs=0"), "invalid value for '--jobs': 0 is not in the"),
+    (
+        ("generate", "x.yaml", "-o", "x", "--jobs=0"),
+        "invalid value for '--jobs': 0: give a whole number from 1 to 256",
+    ),
     (("cache",), "missing argument 'info|clear'"),
     (("cache", "cler"), "invalid value for 'info|clear': 'cler' is not one of 'info', 'clear'"),
 ]

@@ -106,9 +106,14 @@ def test_no_gpu(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--seed=-1",), "invalid value for '--seed': -1 is not in the range"),
-        (("--effort=0",), "invalid value for '--effort': 0.0 is not in the range"),
-        (("--effort=nan",), "invalid value for '--effort': nan is not in the range"),
+        (
+            ("--seed=-1",),
+            "invalid value for '--seed': -1: give a whole number from 0 to",
+        ),
+        (("--effort=0",), "invalid value for '--effort': 0: give a number from 0.01 to 1000.0"),
+        (("--effort=nan",), "invalid value for '--effort': nan: give a number from 0.01 to 1000.0"),
+        (("--seed=1_0",), "invalid value for '--seed': 1_0: give a whole number from 0 to"),
+        (("--seed=x",), "invalid value for '--seed': x: give a whole number from 0 to 4294967295"),
         (("--on=cpu",), "invalid value for '--on': 'cpu' is not one of 'auto', 'gpu', 'emulator'"),
         (("--m=0",), "m = 0: too small; the smallest is 1"),
     ],

@@ -150,7 +150,7 @@ def test_no_times(text: str) -> None:
             ("--budget=soon",),
             "invalid value for '--budget': a time of 'soon'; give such as 90s, 5m or 1h30m",
         ),
-        (("--sample=0",), "invalid value for '--sample': 0 is not in the range"),
+        (("--sample=0",), "invalid value for '--sample': 0: give a whole number of 1 or more"),
         (("--junit=no/such/folder/x.xml",), "cannot write 'no/such/folder/x.xml': its folder does"),
         (("--json-file=.",), "cannot write '.': it is a folder; name a file inside it"),
         (
