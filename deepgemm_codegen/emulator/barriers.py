@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.lexer import whole_number
 from deepgemm_codegen.emulator.nodes import Immediate
 
 if TYPE_CHECKING:
@@ -139,6 +140,17 @@ class Barriers:
         self.waiting[mask] = WARP
         self._member[mask] = members[mask] if members.size > 1 else members[0]
         self.site[mask] = site
+        lanes = np.flatnonzero(mask)
+        outside = lanes[(self._member[lanes] >> (lanes % 32)) & 1 == 0]
+        if outside.size:
+            self.context.collector.add(
+                "divergent-barrier",
+                "a barrier of a warp by a thread that its member mask leaves out",
+                site,
+                int(outside[0]),
+                count=int(outside.size),
+            )
+            self.waiting[outside] = GOING  # nobody waits for it
 
     def enter_cluster(self, site: int, mask: Array, *, aligned: bool) -> None:
         """Lanes wait for their cluster."""
@@ -153,7 +165,7 @@ class Barriers:
         if register is not None:
             value: Array = self.context.banks[register.bank][register.row].astype(np.int64)
             return value
-        constant = int(operand.text.rstrip("U"), 0) & 0xFFFFFFFF
+        constant = whole_number(operand.text) & 0xFFFFFFFF
         return np.full(self.context.lanes, constant, np.int64)
 
     def check_whole_warps(self, site: int, mask: Array) -> None:

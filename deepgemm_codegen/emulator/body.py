@@ -106,7 +106,9 @@ class Body(Cursor):
         if self.accept("]"):
             return 0
         count = self.integer()
-        self.expect("]")
+        line = self.expect("]").line
+        if self.peek().text == "[":
+            raise PtxSyntaxError(line, "an array of several dimensions; write it as one of all")
         return count
 
     def directive(self) -> nodes.Directive:

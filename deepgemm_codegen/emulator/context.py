@@ -120,7 +120,7 @@ class Context:
         self.copies = []
         self.state = AsyncState(self.blocks, self.threads, prod(self.cluster))
         self.registers = RegisterPool(
-            self.blocks, self.threads, self.translation.program.launch_registers
+            self.blocks, self.threads, self.translation.program.bounds.registers
         )
         self.local[...] = 0xFF
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.emulator.faults import PtxSyntaxError
+from deepgemm_codegen.emulator.lexer import whole_number
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.lexer import Token
@@ -60,6 +61,6 @@ class Cursor:
         sign = -1 if self.accept("-") else 1
         token = self.kind("number")
         try:
-            return sign * int(token.text.rstrip("U"), 0)
+            return sign * whole_number(token.text)
         except ValueError:
             raise PtxSyntaxError(token.line, f"expected an integer, got '{token.text}'") from None

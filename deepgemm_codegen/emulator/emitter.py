@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.faults import UnsupportedError
+from deepgemm_codegen.emulator.lexer import whole_number
 from deepgemm_codegen.emulator.printer import print_instruction
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Emitter:
             self.mask = base or "None"
             return
         predicate = self.register(ins.guard.predicate, ins)
+        if predicate.bank != "p":
+            raise self.fail(ins, "guard is not a predicate")
         name = self.use(f"p_{predicate.row}")
         if ins.guard.negated:
             name = f"~{name}"
@@ -204,7 +207,7 @@ class Emitter:
             if "." in digits:
                 value = float(digits)
                 return -value if negative else value
-            number = int(digits.rstrip("U"), 0)
+            number = whole_number(digits)
         except ValueError:
             raise self.fail(ins, f"unreadable literal '{text}'") from None
         number = -number if negative else number

@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.emulator.faults import UnsupportedError
+from deepgemm_codegen.emulator.lexer import whole_number
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator import nodes
@@ -34,7 +35,7 @@ def initial_bytes(variable: nodes.Variable, element: int) -> bytes:
 def _value(variable: nodes.Variable, word: str, element: int) -> bytes:
     """One element."""
     negative = word.startswith("-")
-    digits = word.lstrip("-").rstrip("U")
+    digits = word.lstrip("-")
     try:
         if digits[:2].lower() in ("0f", "0d"):
             single = digits[1] in "fF"
@@ -42,7 +43,7 @@ def _value(variable: nodes.Variable, word: str, element: int) -> bytes:
             return struct.pack({4: "<f", 8: "<d"}[element], -number if negative else number)
         if variable.type.startswith("f"):
             return struct.pack({4: "<f", 8: "<d"}[element], float(word))
-        value = -int(digits, 0) if negative else int(digits, 0)
+        value = whole_number(word)
     except (KeyError, ValueError, OverflowError, struct.error):
         reason = f"an initialiser that is no number: '{word}'"
         raise UnsupportedError(variable.line, variable.name, reason) from None

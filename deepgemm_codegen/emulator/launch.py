@@ -111,9 +111,14 @@ def check_launch(
     threads = prod(launch.block)
     if threads > _THREADS:
         raise LaunchError(f"{threads} threads in a block; a block has 1 to {_THREADS}")
-    if 0 < program.max_threads < threads:
+    bounds = program.bounds
+    if 0 < bounds.max_threads < threads:
         raise LaunchError(
-            f"{threads} threads in a block; {program.name} allows {program.max_threads}"
+            f"{threads} threads in a block; {program.name} allows {bounds.max_threads}"
+        )
+    if bounds.block is not None and bounds.block != launch.block:
+        raise LaunchError(
+            f"blocks of {launch.block} threads; {program.name} demands {bounds.block} (.reqntid)"
         )
     if blocks is None:
         if prod(launch.grid) > _MANY:
@@ -124,7 +129,7 @@ def check_launch(
         blocks = [(x, y, z) for z in range(gz) for y in range(gy) for x in range(gx)]
     else:
         blocks = _named(blocks, launch.grid)
-    cluster = program.cluster if launch.cluster is None else launch.cluster
+    cluster = bounds.cluster if launch.cluster is None else launch.cluster
     if min(cluster) < 1 or prod(cluster) > _CLUSTER:
         raise LaunchError(f"a cluster of {cluster}; a cluster has 1 to {_CLUSTER} blocks")
     return whole_clusters(list(blocks), launch.grid, cluster), cluster

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from deepgemm_codegen.emulator.faults import PtxSyntaxError
 
-__all__ = ["Token", "tokenize"]
+__all__ = ["Token", "tokenize", "whole_number"]
 
 # A dotted word is one token: opcodes (``cp.async.cg.shared.global.L2::128B``), special registers
 # (``%tid.x``) and directives (``.reg``) alike.
@@ -34,6 +34,17 @@ class Token(NamedTuple):
     line: int
 
 
+def whole_number(text: str) -> int:
+    """The value of an integer, signed: decimal, octal (``017``), hexadecimal or binary.
+
+    Raises:
+        ValueError: it is none.
+    """
+    digits = text.removesuffix("U")
+    octal = digits.lstrip("-")[:1] == "0" and digits.lstrip("-").isdigit()
+    return int(digits, 8) if octal else int(digits, 0)
+
+
 def tokenize(text: str) -> list[Token]:
     """All tokens, the last one of kind ``end``.
 
@@ -48,6 +59,8 @@ def tokenize(text: str) -> list[Token]:
     while position < end:
         found = match(text, position)
         if found is None:
+            if text.startswith("/*", position):
+                raise PtxSyntaxError(line, "a comment that nothing ends")
             raise PtxSyntaxError(line, f"unexpected character {text[position]!r}")
         kind = found.lastgroup or ""
         position = found.end()

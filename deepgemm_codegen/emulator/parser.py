@@ -46,10 +46,14 @@ class _Module(Body):
         size = 64
         last = self.tokens[-1].line
         items: list[nodes.Item] = []
+        bodies: set[str] = set()
         while self.peek().kind != "end":
+            line = self.peek().line
             if self.accept(".version"):
+                self.once(".version", version, line)
                 version = self.version()
             elif self.accept(".target"):
+                self.once(".target", target, line)
                 target = self.target()
             elif self.accept(".address_size"):
                 line = self.peek().line
@@ -57,11 +61,20 @@ class _Module(Body):
                 if size != 64:
                     raise PtxSyntaxError(line, f"addresses of {size} bits; only 64 are supported")
             else:
-                items.append(self.item())
+                item = self.item()
+                if isinstance(item, nodes.Function) and item.body is not None:
+                    self.once(f"'{item.name}'", item.name in bodies, line)
+                    bodies.add(item.name)
+                items.append(item)
         for what, found in ((".version", version), (".target", target)):
             if not found:
                 raise PtxSyntaxError(last, f"the text has no {what}")
         return nodes.Module(version, target, size, tuple(items))
+
+    @staticmethod
+    def once(what: str, before: object, line: int) -> None:
+        if before:
+            raise PtxSyntaxError(line, f"{what} stands twice")
 
     def version(self) -> str:
         token = self.kind("number")

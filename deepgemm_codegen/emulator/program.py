@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import prod
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.directives import LaunchBounds, launch_bounds
 from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, UnsupportedError
 from deepgemm_codegen.emulator.findings import Place
 from deepgemm_codegen.emulator.initial import initial_bytes
@@ -17,8 +17,6 @@ __all__ = ["ModuleVariable", "ParameterSlot", "Program", "Register", "Symbol", "
 
 # A long list of registers: its first two and its last stand for it in findings.
 _LONG = re.compile(r"(\{[^,{}]+, [^,{}]+,)(?: [^,{}]+,){8,}( ?[^,{}]+\})")
-_REGISTER_FILE, _MOST_REGISTERS = 65536, 256
-"""Registers of a multiprocessor, and of a thread (CUDA programming guide)."""
 REGISTERS = 1 << 17
 """The most registers of one width in a kernel: each takes room for every thread that runs."""
 PARAMETER_BYTES = 32764  # CUDA C++ Programming Guide, "Function parameters"
@@ -98,9 +96,7 @@ class Program:
         static_shared: bytes of static shared memory; dynamic memory starts at ``dynamic_base``.
         local_bytes: of one thread.
         files: ``.file`` table.
-        max_threads: threads of a block that ``.maxntid`` or ``.reqntid`` allows; 0 for any.
-        launch_registers: of a thread, the most that its directives leave; 0 where they say nothing.
-        cluster: blocks of a cluster in x, y, z by ``.reqnctapercluster``; (1, 1, 1) for none.
+        bounds: what a launch must keep to.
     """
 
     name: str
@@ -115,9 +111,7 @@ class Program:
     dynamic_base: int
     local_bytes: int
     files: dict[int, str]
-    max_threads: int = 0
-    launch_registers: int = 0
-    cluster: tuple[int, int, int] = (1, 1, 1)
+    bounds: LaunchBounds
 
     def place(self, index: int) -> Place:
         """Where an instruction stands, for a finding."""
@@ -137,6 +131,7 @@ def link(module: nodes.Module, entry: str) -> Program:
 
     Raises:
         LaunchError: no such entry.
+        PtxSyntaxError: a declaration in it stands twice, or makes no sense.
         UnsupportedError: a variable in a space the emulator does not hold.
     """
     for item in module.items:
@@ -191,44 +186,8 @@ class _Linker:
             base,
             self.sizes["local"],
             files,
-            self.max_threads(),
-            self.launch_registers(),
-            self.cluster(),
+            launch_bounds(self.function),
         )
-
-    def numbers(self, *names: str) -> list[int] | None:
-        """The numbers of a performance directive of one of these names; None where there is none.
-
-        Raises:
-            PtxSyntaxError: not one to three numbers above zero.
-        """
-        for directive in self.function.directives:
-            word, *rest = directive.text.replace(",", " ").split()
-            if word in names:
-                if not 1 <= len(rest) <= 3 or not all(n.isdigit() and int(n) for n in rest):
-                    raise PtxSyntaxError(directive.line, f"unreadable directive '{directive.text}'")
-                return [int(n) for n in rest]
-        return None
-
-    def max_threads(self) -> int:
-        """Threads of a block that the performance directives allow; 0 for any."""
-        return prod(self.numbers(".maxntid", ".reqntid") or [0])
-
-    def launch_registers(self) -> int:
-        """Registers that a thread starts with: no more than the launch bounds leave.
-
-        The assembler may take fewer, but not where setmaxnreg moves them (it takes all there are).
-        """
-        given, threads = prod(self.numbers(".maxnreg") or [0]), self.max_threads()
-        blocks = prod(self.numbers(".minnctapersm") or [1])
-        if given or not threads:
-            return given
-        return min(_REGISTER_FILE // (threads * blocks) // 8 * 8, _MOST_REGISTERS)
-
-    def cluster(self) -> tuple[int, int, int]:
-        """Blocks of a cluster that the kernel was compiled for."""
-        x, y, z = ((self.numbers(".reqnctapercluster") or [1]) + [1, 1])[:3]
-        return (x, y, z)
 
     def parameters(self) -> tuple[ParameterSlot, ...]:
         slots, offset = [], 0
@@ -302,6 +261,8 @@ class _Linker:
             bank = _BANKS["pred" if item.type == "pred" else str(type_bits(item.type))]
         except (KeyError, ValueError):
             raise UnsupportedError(item.line, item.type, "register type") from None
+        if item.count is not None and item.count < 0:
+            raise PtxSyntaxError(item.line, f"{item.count} registers '{item.name}'")
         if (item.count or 1) + self.rows[bank] > REGISTERS:
             raise UnsupportedError(item.line, item.name, f"more than {REGISTERS} registers")
         names = [item.name]
@@ -313,6 +274,8 @@ class _Linker:
                 # Inside braces: inline asm declares the same names again and again.
                 unique = f"{name}#{self.scopes}"
                 scope[name] = unique
+            if unique in self.registers:
+                raise PtxSyntaxError(item.line, f"register '{name}' is declared twice")
             self.registers[unique] = Register(bank, self.rows[bank])
             self.rows[bank] += 1
 

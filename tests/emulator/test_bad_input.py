@@ -388,3 +388,52 @@ def test_another_byte_order_is_refused() -> None:
 def test_an_array_of_objects_is_refused() -> None:
     told = refused((1, 1, 1), (1, 1, 1), params=(np.array([None, "x"]), 0))
     assert told == "buffer 'p' holds Python objects; pass an array of numbers"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (".version 8.0\n", ".version 8.0\n.version 8.5\n", "line 2: .version stands twice"),
+        (".target sm_90\n", ".target sm_90\n.target sm_80\n", "line 3: .target stands twice"),
+        (")\n{", ")\n.maxntid 32 .maxntid 64\n{", "directive '.maxntid' stands twice"),
+        (")\n{", ")\n.maxthreads 32\n{", "unknown directive '.maxthreads 32'"),
+        (")\n{", ")\n.maxntid 1, 2, 3, 4\n{", "unreadable directive '.maxntid 1, 2, 3, 4'"),
+        ("BODY", ".reg .b32 %z; .reg .b32 %z;", "register '%z' is declared twice"),
+        ("BODY", ".reg .b32 %z<3>; .reg .f32 %z1;", "register '%z1' is declared twice"),
+        ("BODY", ".reg .b32 %z<-3>;", "-3 registers '%z'"),
+        ("BODY", ".shared .b32 s[2][4];", "an array of several dimensions; write it as one of all"),
+        ("BODY", "/* never mind", "a comment that nothing ends"),
+        ("BODY", "ret; }\n.visible .entry k() {", "'k' stands twice"),
+        ("BODY", "@%r1 ret;", "guard is not a predicate: @%r1 ret"),
+        ("BODY", "@%r1 mov.u32 %r1, 0;", "guard is not a predicate: @%r1 mov.u32 %r1, 0"),
+        (
+            "BODY",
+            "ld.param.u32 %r1, [k_param_0+2];",
+            "an address that is no multiple of 4 bytes: ld.param.u32 %r1, [k_param_0+2]",
+        ),
+        ("BODY", "ld.param.v2.u32 {%r1, %r2}, [k_param_0+4];", "the access runs over the end"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_not_guessed(old: str, new: str, message: str) -> None:
+    text = entry("BODY", 1)
+    assert old in text
+    with pytest.raises((PtxSyntaxError, UnsupportedError)) as caught:
+        Kernel(parse(text.replace(old, new).replace("BODY", "")), "k")
+    assert message in str(caught.value)
+
+
+def test_blocks_of_other_threads_than_demanded() -> None:
+    kernel = Kernel(parse(entry("ret;").replace(")\n{", ")\n.reqntid 32, 2\n{")), "k")
+    assert run(kernel, _launch(params=[], block=(32, 2, 1))).findings == ()
+    for block in ((64, 1, 1), (32, 1, 1)):
+        with pytest.raises(LaunchError) as caught:
+            run(kernel, _launch(params=[], block=block))
+        assert str(caught.value) == (f"blocks of {block} threads; k demands (32, 2, 1) (.reqntid)")
+
+
+@pytest.mark.parametrize(("word", "value"), [("017", 15), ("0", 0), ("0x1fU", 31), ("0b11", 3)])
+def test_whole_numbers(word: str, value: int) -> None:
+    out = GlobalBuffer("out", np.full(1, 99, np.uint32), writable=True)
+    body = f"ld.param.u64 %d1, [k_param_0]; mov.u32 %r1, {word}; st.global.u32 [%d1], %r1;"
+    run(Kernel(parse(entry(body, 1)), "k"), _launch(params=[out], block=(1, 1, 1)))
+    assert out.data[0] == value  # type: ignore[index]

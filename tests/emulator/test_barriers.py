@@ -211,3 +211,23 @@ def test_what_has_no_meaning_is_refused(instruction: str, message: str) -> None:
         return
     with pytest.raises(UnsupportedError, match=message):
         Kernel(parse(text), "k")
+
+
+def test_a_warps_barrier_whose_mask_leaves_out_a_thread() -> None:
+    """It must not count as having met the others: the read of what they wrote is a race."""
+    body = """
+        mov.u32 %r1, %tid.x;
+        shl.b32 %r2, %r1, 2;
+        mov.u32 %r3, buffer;
+        add.u32 %r4, %r3, %r2;
+        st.shared.u32 [%r4], %r1;
+        bar.warp.sync 0x0000ffff;
+        xor.b32 %r5, %r2, 64;
+        add.u32 %r6, %r3, %r5;
+        ld.shared.u32 %r7, [%r6];
+    """
+    text = entry(body, before=".shared .align 4 .b8 buffer[128];\n")
+    kinds = {finding.kind for finding in launch(text, [], threads=32).findings}
+    assert kinds == {"divergent-barrier", "race"}
+    whole = text.replace("0x0000ffff", "-1")
+    assert launch(whole, [], threads=32).findings == ()

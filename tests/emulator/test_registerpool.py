@@ -46,7 +46,7 @@ bar.sync 0;
     ],
 )
 def test_what_a_thread_starts_with(directives: str, count: int) -> None:
-    assert link(parse(text("", directives)), "k").launch_registers == count
+    assert link(parse(text("", directives)), "k").bounds.registers == count
 
 
 def test_what_one_gives_others_take() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.barriers import BARRIERS, BarrierForm, Vote
 from deepgemm_codegen.emulator.faults import UnsupportedError
+from deepgemm_codegen.emulator.lexer import whole_number
 from deepgemm_codegen.emulator.printer import print_instruction
 from deepgemm_codegen.emulator.registry import Semantics, add
 
@@ -42,7 +43,7 @@ def _form(program: Program, ins: Instruction) -> BarrierForm:
     for operand in operands:
         _number(program, ins, operand)
     number = operands[0] if operands else nodes.Immediate("0")
-    if isinstance(number, nodes.Immediate) and not 0 <= int(number.text.rstrip("U"), 0) < BARRIERS:
+    if isinstance(number, nodes.Immediate) and not 0 <= whole_number(number.text) < BARRIERS:
         raise _fail(ins, f"barrier {number.text} of a block that has {BARRIERS}")
     count = operands[1] if len(operands) > 1 else None
     return BarrierForm(number, count, verb == "arrive", aligned, vote)
@@ -55,7 +56,7 @@ def _number(program: Program, ins: Instruction, operand: nodes.Operand) -> None:
             return
     elif isinstance(operand, nodes.Immediate):
         try:
-            int(operand.text.rstrip("U"), 0)
+            whole_number(operand.text)
         except ValueError:
             pass
         else:

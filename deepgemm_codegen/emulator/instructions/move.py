@@ -110,6 +110,8 @@ def _ld_param(emitter: Emitter, ins: Instruction) -> None:
     items = targets.items if isinstance(targets, nodes.Vector) else (targets,)
     if address.offset < 0 or address.offset + width * len(items) > slot.size:
         raise emitter.fail(ins, "the access runs over the end of the parameter")
+    if offset % (width * len(items)):
+        raise emitter.fail(ins, f"an address that is no multiple of {width * len(items)} bytes")
     for i, item in enumerate(items):
         bits = emitter.bits(item, ins)
         sign = "s" if kind[0] == "s" else "u"
