@@ -23,6 +23,7 @@ _INPUT_CAUSES: dict[int, tuple[str, str]] = {
     errno.ENOENT: ("its folder does not exist", "create the folder first (mkdir -p)"),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another path"),
     errno.EISDIR: ("it is a folder", "name a file inside it"),
+    errno.EEXIST: ("a file is there", "choose another path"),
     errno.ENAMETOOLONG: ("the name is too long for this file system", "choose a shorter name"),
     errno.ELOOP: ("its symbolic links form a loop", "choose another path"),
     errno.EINVAL: ("the name is not valid on this file system", "choose another name"),

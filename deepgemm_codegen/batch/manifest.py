@@ -73,6 +73,18 @@ def launches_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{"kernel": record["name"], **record["launch"], "plan": record.get("plan", {})}]
 
 
+def _check(record: Mapping[str, Any]) -> None:
+    """Raises what Python does at a record without something that the tool reads again."""
+    texts = [record[name] for name in ("name", "file", "spec", "target", "source_sha256")]
+    numbers: list[Any] = []
+    for launch in launches_of(record):
+        texts += [launch["kernel"], launch["grid"]]
+        numbers += [launch["block"], launch["shared_bytes"]]
+    texts += [decision["question"] for decision in record["decisions"]]
+    if {type(text) for text in texts} != {str} or {type(number) for number in numbers} != {int}:
+        raise TypeError("a record of other types")
+
+
 def plan_facts(plan: KernelPlan) -> dict[str, Any]:
     """The numbers and words of a plan's body and schedule, under the names that code uses."""
     body, schedule = plan.body, plan.schedule
@@ -244,7 +256,8 @@ def read_manifest(folder: str, *, needed: bool = False) -> Manifest:
         given = json.loads(text)
         left = {str(each["file"]): str(each["source_sha256"]) for each in given.get("left", ())}
         found = Manifest(tuple(given["kernels"]), left)
-        _ = found.made  # every record names its file
+        for each in found.kernels:
+            _check(each)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if needed:
             raise InputError(f"'{path}' is damaged; generate the kernels again") from error

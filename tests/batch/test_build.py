@@ -20,6 +20,7 @@ from tests.toolchain.kernels import needs_nvrtc
 from .conftest import entry, files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from deepgemm_codegen.toolchain.targets import Target
@@ -266,3 +267,42 @@ def test_a_kernel_is_compiled_for_the_target_that_its_record_states(
         f"/{report.kernels[0].name}.cu sm_80",
         f"/{report.kernels[1].name}.cu sm_90a",
     ]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda kernel: kernel.pop("name"),
+        lambda kernel: kernel.pop("spec"),
+        lambda kernel: kernel.pop("decisions"),
+        lambda kernel: kernel.update(target=5),
+        lambda kernel: kernel.update(decisions=[{}]),
+        lambda kernel: kernel["launch"].pop("block"),
+        lambda kernel: kernel["launch"].update(shared_bytes="0"),
+        lambda kernel: kernel.update(launches=[None]),
+        lambda kernel: kernel.update(launch=[]),
+    ],
+)
+def test_a_manifest_without_something_is_damaged(
+    spoil: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    generate([entry(64)], tmp_path)
+    path = tmp_path / MANIFEST
+    manifest = json.loads(path.read_text())
+    spoil(manifest["kernels"][0])
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InputError) as caught:
+        build(tmp_path, jobs=1)
+    assert str(caught.value) == f"'{path}' is damaged; generate the kernels again"
+    assert generate([entry(64)], tmp_path).exit_code == 0
+    assert generate([entry(64)], tmp_path, check=True).exit_code == 0
+
+
+def test_a_file_where_the_cubins_should_go(folder: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "file"
+    taken.touch()
+    with pytest.raises(InputError) as caught:
+        build(folder, taken, jobs=1)
+    assert (
+        str(caught.value) == f"cannot make folder '{taken}': a file is there; choose another path"
+    )
