@@ -14,6 +14,9 @@ from typing import Any
 FUSED = "cuBLASLt fused"
 """cublasLt with an epilogue of its own; the other columns are the plain product."""
 
+WRITING = "writing D"
+"""A kernel that writes D's bytes and nothing else."""
+
 SHOWN = ("dtype", "m", "n", "k", "layout", "launch", "split_k", "epilogue", "dtype_d")
 
 
@@ -105,6 +108,9 @@ def main() -> None:
         rivals = (*rivals, FUSED)
         print(f"- these two compute the plain product; {FUSED} adds the epilogue too, so that its")
         print("  column compares like with like, but for the exact gelu, of which it has none")
+    if any(WRITING in kernel.get("against", {}) for kernel in found["kernels"]):
+        rivals = (*rivals, WRITING)
+        print(f"- {WRITING}: a kernel that writes D's bytes and nothing else, where they are most")
     heads = ["problem", "plan", "us", "TFLOP/s", "GB/s", "of ceiling"]
     heads += [text for rival in rivals for text in (f"{rival} us", "ratio")]
     print(f"\n| {' | '.join(heads)} |\n| --- | --- |" + " --: |" * (len(heads) - 2))

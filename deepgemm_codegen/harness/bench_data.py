@@ -17,6 +17,7 @@ __all__ = [
     "CUBLAS",
     "CUBLASLT",
     "FUSED",
+    "WRITING",
     "Entry",
     "Group",
     "Machine",
@@ -36,6 +37,10 @@ CUBLASLT = "cuBLASLt"
 FUSED = "cuBLASLt fused"
 """The same with the epilogue that cublasLt fuses, of kernels whose steps it can: it computes what
 the kernel does, the other columns the plain product."""
+
+WRITING = "writing D"
+"""No library: a kernel that writes as many bytes as D has and nothing else, where they are most of
+what is moved. Its ratio is the part of that ceiling which the kernel reaches."""
 
 _NOTHING = Work(0.0, 0.0)
 
@@ -85,7 +90,7 @@ class Rival:
     """The other side: how to launch it, or why it cannot be.
 
     Attributes:
-        name: `CUBLAS`, `CUBLASLT` or `FUSED`.
+        name: `CUBLAS`, `CUBLASLT`, `FUSED` or `WRITING`.
         side: launches it on an operand set; None where it cannot be timed.
         note: what it computes, which algorithm, or why it is missing.
     """
@@ -199,8 +204,8 @@ class Report:
         """The names of the columns beside the kernel's own."""
         if self.against == "none":
             return ()
-        fused = any(rival.name == FUSED for row in self.rows for rival in row.rivals)
-        return (CUBLAS, CUBLASLT, FUSED) if fused else (CUBLAS, CUBLASLT)
+        found = {rival.name for row in self.rows for rival in row.rivals}
+        return (CUBLAS, CUBLASLT, *(name for name in (FUSED, WRITING) if name in found))
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -227,6 +232,7 @@ class Report:
         return tuple(
             (name, geometric_mean(r for row in rows if (r := row.ratio(name)) is not None))
             for name in self.rivals
+            if name != WRITING
         )
 
     def slower(self, min_ratio: float) -> tuple[Row, ...]:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CupyBench", "find_bench_gpu"]
 
+_ANYTHING = np.uint32(0x9E3779B9)
+"""What is written where only the writing counts."""
+
 
 def find_bench_gpu(seed: int = 0) -> CupyBench:
     """The GPU of this machine; the seed is that of the operands.
@@ -241,7 +244,7 @@ class CupyBench:
         return self._moving("read", bench_ceilings.READ, np.uint64(sink.data.ptr))
 
     def _writing(self) -> float:
-        return self._moving("write", bench_ceilings.WRITE, np.uint32(0x9E3779B9))
+        return self._moving("write", bench_ceilings.WRITE, _ANYTHING)
 
     def _moving(self, name: str, source: str, second: np.generic) -> float:
         """GB/s of the best of the kernels that read or write memory; `second` is their argument."""
@@ -249,23 +252,45 @@ class CupyBench:
         total = min(bench_ceilings.READ_BYTES, cupy.cuda.runtime.memGetInfo()[0] // 2)
         data = cupy.zeros(total // 8, np.uint64)
         data[...] = cupy.arange(data.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        cubin = build_cubin(source, name=name, arch=self._machine.arch).cubin
-        count = total // 16
+        pointer, count = np.uint64(data.data.ptr), total // 16
         least = float("inf")
+        for move in self._movers(name, source):
+            run = partial(move, pointer, second, count)
+            run()
+            least = min(least, *(self._elapsed(run) for _ in range(5)))
+        return float(total / least / 1e3)
+
+    def writers(self) -> list[Callable[[int, int], None]]:
+        """Those that the ceiling is the best of: each writes bytes from an address on."""
+
+        def writer(
+            move: Callable[[np.uint64, np.generic, int], None],
+        ) -> Callable[[int, int], None]:
+            return lambda at, size: move(np.uint64(at), _ANYTHING, size // 16)
+
+        return [writer(move) for move in self._movers("write", bench_ceilings.WRITE)]
+
+    def _movers(
+        self, name: str, source: str
+    ) -> Iterator[Callable[[np.uint64, np.generic, int], None]]:
+        """Each of a source's kernels by each number of threads, as (pointer, argument, vectors)."""
+        cubin = build_cubin(source, name=name, arch=self._machine.arch).cubin
         for vectors in bench_ceilings.READ_VECTORS:
             function = self.function(cubin, f"{name}_{vectors}", 0)
             for threads in bench_ceilings.READ_THREADS:
-                grid = -(-count // (threads * vectors))
-                arguments = (np.uint64(data.data.ptr), second, np.int64(count))
 
-                def run(
-                    f: Any = function, g: int = grid, t: int = threads, a: Any = arguments
+                def move(
+                    at: np.uint64,
+                    second: np.generic,
+                    count: int,
+                    *,
+                    f: Any = function,
+                    t: int = threads,
+                    block: int = threads * vectors,
                 ) -> None:
-                    f((g, 1, 1), (t, 1, 1), a)
+                    f((-(-count // block), 1, 1), (t, 1, 1), (at, second, np.int64(count)))
 
-                run()
-                least = min(least, *(self._elapsed(run) for _ in range(5)))
-        return float(total / least / 1e3)
+                yield move
 
     def _tensor(self, kernel: TensorKernel) -> float:
         cupy = self.cupy

@@ -6,7 +6,7 @@ import json
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, WRITING
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.bench_data import Report, Row
@@ -23,7 +23,7 @@ __all__ = [
     "plain",
 ]
 
-FORMAT = "1.2"
+FORMAT = "1.3"
 """Of the JSON: additions raise the minor, removals the major."""
 
 _LEFT = 3
@@ -154,14 +154,21 @@ def note_lines(report: Report) -> list[str]:
             )
     lines = [f"{_named(names, len(report.rows))}: {remark}" for remark, names in about.items()]
     if report.rivals:
-        legend = (
-            f"ratio: the library's time over the kernel's, above 1 is faster; {CUBLAS} is its"
-            f" default algorithm, {CUBLASLT} the best of its top eight heuristics"
-        )
-        if FUSED in report.rivals:
-            legend += f", both of the plain product; {FUSED} computes what the kernel does"
-        lines.append(legend)
+        lines.append(_legend(report.rivals))
     return lines
+
+
+def _legend(rivals: tuple[str, ...]) -> str:
+    """What the columns beside the kernel's own are."""
+    legend = (
+        f"ratio: the library's time over the kernel's, above 1 is faster; {CUBLAS} is its"
+        f" default algorithm, {CUBLASLT} the best of its top eight heuristics"
+    )
+    if FUSED in rivals:
+        legend += f", both of the plain product; {FUSED} computes what the kernel does"
+    if WRITING in rivals:
+        legend += f"; {WRITING} is a kernel that writes D's bytes and nothing else"
+    return legend
 
 
 def _named(names: list[str], total: int) -> str:

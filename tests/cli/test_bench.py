@@ -53,7 +53,7 @@ def test_json(cli: Cli, device: ScriptedDevice) -> None:
     assert (result.code, result.err) == (0, "")
     document = json.loads(result.out)
     fields = [document[name] for name in ("format", "exit_code", "min_ratio", "seed", "against")]
-    assert fields == ["1.2", 0, 1.5, 3, "cublas"]
+    assert fields == ["1.3", 0, 1.5, 3, "cublas"]
     (kernel,) = document["kernels"]
     assert kernel["name"] == NAME
     assert kernel["registers"] > 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan, Program
 
 KERNEL_US, LIBRARY_US = 10.0, 8.0
+WRITER_US = {("write_4", 512): 6.0}
+"""Microseconds that a kernel of the ceiling of writing takes, by its threads; 9 otherwise."""
 
 
 class Stream:
@@ -70,6 +73,7 @@ class FakeBenchCupy(FakeCupy):
 
     Attributes:
         graphs: launches of each captured graph.
+        written: (address, bytes) of what kernels that only write were launched for.
         clock: microseconds so far.
         dry: whether kernels in graphs only take time (the emulator is slow).
     """
@@ -92,6 +96,19 @@ class FakeBenchCupy(FakeCupy):
         self.cuda.Event = lambda: _Event(self)
         self.cuda.get_elapsed_time = lambda begin, end: (end.at - begin.at) / 1000
         self.cuda.device = SimpleNamespace(get_cublas_handle=lambda: 1)
+        self.written: list[tuple[int, int]] = []
+        self.helpers |= {name: partial(self._write, name) for name in ("write_4", "write_8")}
+
+    def _write(self, name: str, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
+        at, _, count = arguments
+        vectors = block[0] * int(name[-1])
+        assert (grid[0] - 1) * vectors < count <= grid[0] * vectors
+        self.written.append((int(at), int(count) * 16))
+
+        def work() -> None:
+            self.clock += WRITER_US.get((name, block[0]), 9.0)
+
+        self.stream.do(work)
 
     def __getattr__(self, name: str) -> Any:
         return np.sqrt if name == "sqrt" else super().__getattr__(name)

@@ -94,6 +94,7 @@ class FakeCupy:
         endless: whether kernels never end.
         attributes: calls of funcSetAttribute.
         launches: (grid, block, shared bytes) of each kernel launch.
+        helpers: what the harness launches beside the kernels under test, by name.
     """
 
     def __init__(self, plan: Program | KernelPlan, ptx: str, arch: str = "80") -> None:
@@ -106,6 +107,7 @@ class FakeCupy:
         self.attributes: list[tuple[int, int, int]] = []
         self.launches: list[tuple[Any, Any, int]] = []
         self.stores: list[DeviceArray] = []
+        self.helpers: dict[str, Any] = {gpu_oracle.NAME: _Oracle()}
         self.cuda = SimpleNamespace(
             runtime=SimpleNamespace(
                 getDeviceCount=lambda: self.count,
@@ -197,8 +199,10 @@ class _Module:
         assert isinstance(cubin, bytes)
 
     def get_function(self, name: str) -> Any:
-        assert name in (gpu_oracle.NAME, *self.cupy.plans)
-        return _Oracle() if name == gpu_oracle.NAME else _Function(self.cupy, name)
+        if name in self.cupy.helpers:
+            return self.cupy.helpers[name]
+        assert name in self.cupy.plans
+        return _Function(self.cupy, name)
 
 
 class _Function:

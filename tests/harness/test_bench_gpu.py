@@ -14,14 +14,22 @@ import pytest
 
 from deepgemm_codegen.decide import WgmmaChoice
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.harness import bench_ceilings, bench_stats, gpu_oracle
+from deepgemm_codegen.harness import bench_ceilings, bench_gpu, bench_stats, gpu_oracle
 from deepgemm_codegen.harness.bench import run_bench
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, Entry, Report, Row
+from deepgemm_codegen.harness.bench_data import (
+    CUBLAS,
+    CUBLASLT,
+    FUSED,
+    WRITING,
+    Entry,
+    Report,
+    Row,
+)
 from deepgemm_codegen.harness.bench_gpu import CupyBench, find_bench_gpu
 from deepgemm_codegen.harness.bench_loaded import LoadedKernel
 from deepgemm_codegen.harness.problem import bind
 from tests.harness.bench_support import entry_of
-from tests.harness.fake_bench import KERNEL_US, LIBRARY_US, FakeBenchCupy, gemm
+from tests.harness.fake_bench import KERNEL_US, LIBRARY_US, WRITER_US, FakeBenchCupy, gemm
 from tests.harness.support import SMALL, compiled, plan_of, program_of, source_of
 
 if TYPE_CHECKING:
@@ -35,7 +43,8 @@ FULL = "m=70 n=72 k=80 dtype_c=fp16 epilogue=bias,relu batch=2 lda=83 ldd=75 ldc
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No compiler for the helpers' kernels, no warming, small rotation, the sheet's ceilings."""
     built = type("Built", (), {"cubin": b"oracle"})
-    monkeypatch.setattr(gpu_oracle, "build_cubin", lambda *_, **__: built)
+    for module in (gpu_oracle, bench_gpu):
+        monkeypatch.setattr(module, "build_cubin", lambda *_, **__: built)
     monkeypatch.setattr(LoadedKernel.time, "__defaults__", (0.0,))
     monkeypatch.setattr(bench_stats, "ROTATE_BYTES", 1 << 17)
     sheet = bench_ceilings.datasheet("sm_80", "A100", 108)
@@ -108,9 +117,41 @@ def test_a_kernel_is_checked_and_timed_beside_both_libraries(text: str) -> None:
     assert row.ratio(CUBLAS) == pytest.approx(LIBRARY_US / KERNEL_US)
     assert row.ratio(CUBLASLT) == pytest.approx(0.5)
     assert row.rivals[1].note == "heuristic 2 of 3"
-    choosing, timing = cupy.graphs[:3], cupy.graphs[3:]
-    assert choosing == [max(row.sets, 3)] * 3
-    assert timing == [row.launches] * 3
+    written = 2 * row.work.written > row.work.bytes
+    assert [rival.name for rival in row.rivals] == [CUBLAS, CUBLASLT, *[WRITING] * written]
+    several = 3 + 6 * written
+    choosing, timing = cupy.graphs[:several], cupy.graphs[several:]
+    assert choosing == [max(row.sets, 3)] * several
+    assert timing == [row.launches] * (3 + written)
+
+
+def test_where_d_is_most_of_the_traffic_its_writing_alone_has_a_column() -> None:
+    text = "m=64 n=72 k=8 batch=2 layout=nt"
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench)
+    report = run(text, bench)
+    (row,) = report.rows
+    assert report.rivals == (CUBLAS, CUBLASLT, WRITING)
+    assert row.rivals[2].note == f"{2 * 64 * 72 * 2} bytes"
+    assert row.ratio(WRITING) == pytest.approx(min(WRITER_US.values()) / KERNEL_US)
+    assert all(WRITING not in dict(group.ratios) for group in report.groups)
+    # Every set of D, and nothing but D, by each kernel of the ceiling.
+    d = {at for at, _ in cupy.written}
+    assert {size for _, size in cupy.written} == {2 * 64 * 72 * 2}
+    assert len(d) == row.sets
+    first, second = sorted(d)[:2]
+    assert second - first == -(-2 * 64 * 72 * 2 // 256) * 256
+
+
+@pytest.mark.parametrize(
+    "text", ["m=64 n=64 k=64 layout=nt", "m=65 n=48 k=32 layout=nt", "m=64 n=32 k=22"]
+)
+def test_where_d_is_half_of_the_traffic_or_less_it_has_none(text: str) -> None:
+    cupy, bench = device(text)
+    with_libraries(text, cupy, bench)
+    report = run(text, bench)
+    assert report.rivals == (CUBLAS, CUBLASLT)
+    assert cupy.written == []
 
 
 @pytest.mark.parametrize(
@@ -141,7 +182,7 @@ def test_an_epilogue_that_computes_something_else_is_not_timed() -> None:
 
 
 def test_fp8_stands_beside_cublaslt_alone() -> None:
-    text = "m=65 n=48 k=32 dtype=e4m3 layout=nt arch=sm_89"
+    text = "m=65 n=48 k=192 dtype=e4m3 layout=nt arch=sm_89"
     cupy, bench = device(text)
     with_libraries(text, cupy, bench)
     bench.cublas = None  # it is not asked

@@ -12,7 +12,7 @@ import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_roofline
-from deepgemm_codegen.harness.bench_data import FUSED, RivalTime
+from deepgemm_codegen.harness.bench_data import FUSED, WRITING, RivalTime
 from deepgemm_codegen.harness.bench_roofline import draw, require_matplotlib, roofline
 from deepgemm_codegen.harness.bench_stats import Ceilings
 from deepgemm_codegen.harness.bench_table import as_json, plain
@@ -75,6 +75,23 @@ def test_an_epilogue_that_cublaslt_fuses_has_a_mean_of_its_own() -> None:
     ]
 
 
+def test_the_writing_of_d_alone_has_a_column_and_no_mean() -> None:
+    whole = report()
+    cube, *others = whole.rows
+    beside = replace(cube, rivals=(*cube.rivals, RivalTime(WRITING, timing(90.0), "9 bytes")))
+    text = plain(replace(whole, rows=(beside, *others)))
+    lines = text.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("kernel"))
+    assert lines[head].endswith("cuBLASLt us  ratio  writing D us  ratio")
+    assert lines[head + 2].endswith("181.8  1.010         90.00  0.500")
+    assert lines[head + 3].endswith("-      -")
+    assert "mean, all, 3 kernels" not in text
+    assert not any("writing D" in line for line in lines if line.startswith("geometric"))
+    assert text.endswith(
+        "heuristics; writing D is a kernel that writes D's bytes and nothing else\n"
+    )
+
+
 def test_without_rivals_there_are_no_columns_for_them() -> None:
     whole = report()
     alone = replace(whole, against="none", rows=tuple(replace(r, rivals=()) for r in whole.rows))
@@ -95,7 +112,7 @@ def test_a_note_that_concerns_all_says_so() -> None:
 
 def test_json_holds_the_figures() -> None:
     document = json.loads(as_json(report(), exit_code=1, seed=0))
-    assert document["format"] == "1.2"
+    assert document["format"] == "1.3"
     assert (document["exit_code"], document["seed"]) == (1, 0)
     assert document["machine"]["software"] == {"cupy": "14.0", "cuBLAS": "130002"}
     assert document["ceilings"] == {
