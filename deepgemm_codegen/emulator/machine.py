@@ -150,28 +150,30 @@ class Machine:
         return int(self.pcs[runnable].min())
 
     def _gather(self, site: int, mask: Array) -> Array:
-        """The lanes of whole warpgroups; the others wait for the rest of theirs."""
-        if self.context.threads % WARPGROUP:
-            return mask
-        groups = mask.reshape(-1, WARPGROUP)
+        """The lanes of whole warpgroups; the others wait for the rest of theirs.
+
+        Warps behind the last whole warpgroup of a block are let pass: the instruction reports them.
+        """
+        threads = self.context.threads
+        whole = threads // WARPGROUP
+        groups = mask.reshape(-1, threads)[:, : whole * WARPGROUP].reshape(-1, WARPGROUP)
         partial = np.asarray(groups.any(axis=1)) & ~np.asarray(groups.all(axis=1))
         if not partial.any():
             return mask
-        alive = self.alive.reshape(-1, WARPGROUP)
-        waiting = self.waiting.reshape(-1, WARPGROUP)
-        pcs = self.pcs.reshape(-1, WARPGROUP)
-        go = mask.copy().reshape(-1, WARPGROUP)
+        go = mask.copy()
         for group in np.flatnonzero(partial).tolist():
-            here = groups[group]
-            there = here | ((waiting[group] == -4) & (pcs[group] == pcs[group][here][0]))
-            if (there >= alive[group]).all():
-                waiting[group][there] = -1
-                go[group] = there
+            start = group // whole * threads + group % whole * WARPGROUP
+            part = slice(start, start + WARPGROUP)
+            here, waiting, pcs = mask[part], self.waiting[part], self.pcs[part]
+            there = here | ((waiting == -4) & (pcs == pcs[here][0]))
+            if (there >= self.alive[part]).all():
+                waiting[there] = -1
+                go[part] = there
             else:
-                waiting[group][here] = -4
-                go[group] = False
+                waiting[here] = -4
+                go[part] = False
         self.wait_site[self.waiting == -4] = site
-        return go.reshape(-1)
+        return go
 
     def _count(self, pc: int, lanes: int) -> bool:
         """Count a basic block; whether the run is endless."""

@@ -23,7 +23,21 @@ wgmma.wait_group.sync.aligned 0;
 """
 
 
-def chain(body: str, *, threads: int = 128) -> tuple[Array, Report, Array]:
+# Threads behind the first 128 leave; each block has sums of its own.
+FIRST_WARPGROUP = """
+setp.ge.u32 %p5, %r2, 4;
+@%p5 exit;
+"""
+OWN_SUMS = """
+mov.u32 %r20, %ctaid.x;
+mul.wide.u32 %d11, %r20, 2048;
+add.u64 %d10, %d10, %d11;
+"""
+
+
+def chain(
+    body: str, *, threads: int = 128, blocks: int = 1, before: str = ""
+) -> tuple[Array, Report, Array]:
     """Run a body between the loads of four sums and their stores."""
     a, bits_a = whole((64, 16), "f16", 1)
     b, bits_b = whole((8, 16), "f16", 2)
@@ -32,17 +46,18 @@ def chain(body: str, *, threads: int = 128) -> tuple[Array, Report, Array]:
         place(memory, bits_a, 0, 128, transposed=False),
         place(memory, bits_b, 32768, 128, transposed=False),
     ]
-    out, buffer = output(4 * threads, np.float32)
+    out, buffer = output(4 * threads * blocks, np.float32)
     loads = "".join(f"mov.f32 %f{i}, 0f00000000;\n" for i in range(4))
     stores = "".join(f"st.global.f32 [%d10+{512 * i}], %f{i};\n" for i in range(4))
     report = execute(
-        test_wgmma.FILL + loads + body + stores,
+        before + test_wgmma.FILL + loads + body + stores,
         [GlobalBuffer("m", memory), GlobalBuffer("c", np.zeros(1, np.uint8)), buffer, *descriptors],
         threads=threads,
+        blocks=blocks,
         shared=SHARED,
     )
     row, column = fragment(8)
-    return out[:512].reshape(4, 128), report, (a @ b.T)[row, column]
+    return out[512 * (blocks - 1) :][:512].reshape(4, 128), report, (a @ b.T)[row, column]
 
 
 def test_products_in_flight_add_up() -> None:
@@ -116,10 +131,12 @@ def test_operands_written_by_threads_need_a_fence_and_a_barrier(
     assert sorted(set(kinds(report))) == found
 
 
-def test_warps_that_come_at_different_times_are_gathered() -> None:
+@pytest.mark.parametrize("threads", [128, 160, 224])
+def test_warps_that_come_at_different_times_are_gathered(threads: int) -> None:
     # Each warp loops as often as its number says before it joins.
     body = (
-        """
+        OWN_SUMS
+        + """
 mov.u32 %r20, %r2;
 spin:
 setp.eq.u32 %p5, %r20, 0;
@@ -130,9 +147,18 @@ joined:
 """
         + CHAIN
     )
-    d, report, once = chain(body)
-    assert report.findings == ()
+    d, report, once = chain(body, threads=threads, blocks=3, before=FIRST_WARPGROUP)
+    assert report.findings == (), str(report)
     np.testing.assert_array_equal(d, 2 * once)
+
+
+def test_warps_behind_the_last_whole_warpgroup_are_none() -> None:
+    """The block's 160 threads are a warpgroup and a warp, whatever follows in the next block."""
+    late = "setp.lt.u32 %p5, %r2, 4;\n@%p5 exit;\n" + CHAIN
+    _, report, _ = chain(OWN_SUMS + late, threads=160, blocks=2)
+    found = [f for f in report.findings if f.kind == "divergent-instruction"]
+    assert {f.actor.thread for f in found} == {128}
+    assert all(f.count == 2 * 32 for f in found), str(report)
 
 
 def test_a_warpgroup_whose_rest_never_comes_is_a_deadlock_that_says_so() -> None:

@@ -128,16 +128,16 @@ def set_registers(context: Context, site: int, count: int, more: bool, mask: Arr
 @runtime
 def whole_warpgroups(context: Context, site: int, mask: Array | None) -> list[int]:
     """First lanes of the warpgroups that execute an instruction; a part of one is a finding."""
-    starts = [
-        block * context.threads + start
+    parts = [
+        (block * context.threads + start, min(128, context.threads - start))
         for block in range(context.blocks)
         for start in range(0, context.threads, 128)
     ]
     active = context.alive if mask is None else mask
     result = []
-    for start in starts:
-        part = active[start : start + 128]
-        if part.size == 128 and start % context.threads + 128 <= context.threads and part.all():
+    for start, size in parts:
+        part = active[start : start + size]
+        if size == 128 and part.all():
             result.append(start)
         elif part.any():
             context.collector.add(
