@@ -7,7 +7,7 @@ and the architecture; the panel width is the widest that the tile and the copy l
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
 from deepgemm_codegen.tiles import Extent, Operand
@@ -34,25 +34,18 @@ OUTPUT_VECTOR = 4
 """Elements a lane stores at most: one 16-byte read of the fp32 slab."""
 
 
-class Travel(tuple[int, Literal["cp_async", "registers"], str]):
-    """(vector bytes, mechanism, what limited the width) of one operand; independent of tiles."""
+class Travel(NamedTuple):
+    """How the bytes of one operand travel, whatever the tile.
 
-    __slots__ = ()
+    Attributes:
+        vector_bytes: that one thread copies at a time.
+        mechanism: how they get to shared memory.
+        limit: what kept the vector from being wider; empty at 16 bytes.
+    """
 
-    @property
-    def vector_bytes(self) -> int:
-        """Bytes one thread copies at a time."""
-        return self[0]
-
-    @property
-    def mechanism(self) -> Literal["cp_async", "registers"]:
-        """How the bytes get to shared memory."""
-        return self[1]
-
-    @property
-    def limit(self) -> str:
-        """What kept the vector from being wider; empty at 16 bytes."""
-        return self[2]
+    vector_bytes: int
+    mechanism: Literal["cp_async", "registers"]
+    limit: str
 
 
 def widest_vector(
@@ -97,13 +90,13 @@ def travel_of(spec: GemmSpec, source: str, arch: Arch) -> Travel:
         if width > gcd(width, half):
             width, reason = gcd(width, half), f"B's second half begins at column {spec.n}"
     if arch.cp_async and width >= CP_ASYNC_LEAST:
-        return Travel((width, "cp_async", reason))
+        return Travel(width, "cp_async", reason)
     # A load into registers cannot be cut short, so its vectors must divide the row.
     length = dtype.bytes if columns.dynamic else max(columns.size, 1) * dtype.bytes
     whole = gcd(width, length)
     if whole < width:
         reason = f"row length of {columns} elements"
-    return Travel((whole, "registers", reason))
+    return Travel(whole, "registers", reason)
 
 
 def place_operand(

@@ -129,12 +129,49 @@ def roofline(problem: Problem, machine: Machine) -> float:
     return machine.launch + first_clocks(machine) + max(math, memory)
 
 
+class Fixed(NamedTuple):
+    """What the clocks of all candidates for a problem share; see `fixed_of`.
+
+    Attributes:
+        sms: multiprocessors.
+        dram_rate: bytes a clock of device memory.
+        latency: clocks of a loaded memory.
+        launch: clocks of the launch.
+        first: clocks from a block's start until its first bytes arrive.
+        c_latency: clocks that an epilogue waits for C; 0 without one.
+        out: clocks in which device memory writes D and reads C.
+    """
+
+    sms: int
+    dram_rate: float
+    latency: float
+    launch: float
+    first: float
+    c_latency: float
+    out: float
+
+
+def fixed_of(problem: Problem, machine: Machine) -> Fixed:
+    """The same for a problem on a machine."""
+    return Fixed(
+        sms=machine.sms,
+        dram_rate=machine.dram_rate,
+        latency=machine.loaded_latency,
+        launch=machine.launch,
+        first=first_clocks(machine),
+        c_latency=machine.latency if problem.c_bytes else 0.0,
+        out=output_bytes(problem) / machine.dram_rate,
+    )
+
+
 class Candidate(NamedTuple):
     """What of a kernel its clocks depend on.
 
     Attributes:
         tiles: blocks of the grid.
         tile_k: elements of a slice.
+        slices: of k.
+        loss: clocks of a slice's barriers and latencies, one warp a scheduler.
         warps: of a block.
         warp_rows: rows of a warp tile.
         stages: ring slots.
@@ -148,6 +185,8 @@ class Candidate(NamedTuple):
 
     tiles: int
     tile_k: int
+    slices: int
+    loss: float
     warps: int
     warp_rows: int
     stages: int
@@ -159,26 +198,28 @@ class Candidate(NamedTuple):
     dram_bytes: float
 
 
-def kernel_clocks(problem: Problem, machine: Machine, candidate: Candidate) -> float:
+def kernel_clocks(fixed: Fixed, candidate: Candidate) -> float:
     """Clocks of the whole kernel."""
-    tiles, tile_k, warps, warp_rows, stages, blocks, mma, feed, flow, finish, dram_bytes = candidate
-    slices = -(-problem.k // tile_k)
+    sms, dram_rate, latency, launch, first, c_latency, out = fixed
+    (
+        tiles, tile_k, slices, loss, warps, warp_rows, stages, blocks, mma, feed, flow, finish,
+        dram_bytes,
+    ) = candidate  # fmt: skip
     depth = min(stages, useful_stages(slices)) - 1
-    per_wave = machine.sms * blocks
+    per_wave = sms * blocks
     full, rest = divmod(tiles, per_wave)
-    loss = slice_loss(problem, tile_k)
     mma *= tile_k
     feed *= tile_k
     flow *= tile_k
-    dram = dram_bytes / (tiles * slices * machine.dram_rate) if slices else 0.0
-    out = output_bytes(problem) / (tiles * machine.dram_rate)
-    first = first_clocks(machine) + flow
-    last = FRAGMENT_FINISH / 16 * warp_rows + (machine.latency if problem.c_bytes else 0.0)
+    dram = dram_bytes / (tiles * slices * dram_rate) if slices else 0.0
+    out /= tiles
+    first += flow
+    last = FRAGMENT_FINISH / 16 * warp_rows + c_latency
     # Beyond the first wave, a block's start hides behind the other resident blocks.
-    total = machine.launch + first + (full - (rest == 0)) * first / blocks
+    total = launch + first + (full - (rest == 0)) * first / blocks
     for count, resident, moving in (
         (full, blocks, per_wave),
-        (rest > 0, -(-rest // machine.sms), rest),
+        (rest > 0, -(-rest // sms), rest),
     ):
         if not count:
             continue
@@ -190,7 +231,7 @@ def kernel_clocks(problem: Problem, machine: Machine, candidate: Candidate) -> f
         memory = max(flow * resident, dram * moving)
         # The slices that the prologue starts arrive one after the other; each later one is
         # started `depth` slices ahead, and waits if its latency takes longer than those.
-        late = (machine.loaded_latency + memory) / depth - memory
+        late = (latency + memory) / depth - memory
         if late > 0 and slices:
             memory += late * (slices - depth) / slices
         slice_clocks = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
@@ -238,6 +279,8 @@ def predict(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> Predic
     candidate = Candidate(
         tiles=tiles,
         tile_k=tile_k,
+        slices=slices,
+        loss=slice_loss(problem, tile_k),
         warps=warps,
         warp_rows=tile_m // choice.warps_m,
         stages=choice.stages,
@@ -248,7 +291,7 @@ def predict(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> Predic
         finish=finish_clocks(problem) * tile_m * tile_n,
         dram_bytes=dram_bytes,
     )
-    clocks = kernel_clocks(problem, machine, candidate)
+    clocks = kernel_clocks(fixed_of(problem, machine), candidate)
     per_wave = machine.sms * blocks
     resident = min(blocks, -(-tiles // machine.sms))
     dram = dram_bytes / (tiles * slices * machine.dram_rate) if slices else 0.0

@@ -22,7 +22,7 @@ from deepgemm_codegen.decide.mma_sync.predict import (
     Candidate,
     copy_clocks,
     finish_clocks,
-    first_clocks,
+    fixed_of,
     kernel_clocks,
     roofline,
     slice_loss,
@@ -31,8 +31,7 @@ from deepgemm_codegen.decide.mma_sync.predict import (
 from deepgemm_codegen.decide.mma_sync.registers import copied_vectors, operand_registers
 from deepgemm_codegen.decide.mma_sync.warps import Layout, tile_table
 from deepgemm_codegen.decide.occupancy import SCHEDULERS
-from deepgemm_codegen.decide.prediction import output_bytes
-from deepgemm_codegen.decide.schedule import best_raster, compulsory_bytes, grid, raster
+from deepgemm_codegen.decide.schedule import MAX_GRID, best_raster, compulsory_bytes, grid, raster
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class _Tile(NamedTuple):
     Attributes:
         floor: clocks that no kernel with this tile can beat; the order of the search.
         negative_n: minus the columns, so that of equal floors the wider tile comes first.
-        tile_m: rows.
+        tile_m, tile_n: rows and columns.
         tiles: blocks of the grid.
         rounds: tiles of the busiest multiprocessor.
         memory: least clocks of memory traffic.
@@ -112,17 +111,13 @@ class _Tile(NamedTuple):
     floor: float
     negative_n: int
     tile_m: int
+    tile_n: int
     tiles: int
     rounds: int
     memory: float
     copies: float
     end: float
     layouts: list[Layout]
-
-    @property
-    def tile_n(self) -> int:
-        """Columns."""
-        return -self.negative_n
 
 
 class _Slice(NamedTuple):
@@ -133,14 +128,14 @@ class _Slice(NamedTuple):
 
     Attributes:
         tile_k: elements.
-        padded: k rounded up to whole slices.
+        slices: that k takes.
         share: see above.
         wait: see above, clocks.
-        loss: clocks of barriers and latencies of all slices, one warp a scheduler.
+        loss: clocks of barriers and latencies of one slice, one warp a scheduler.
     """
 
     tile_k: int
-    padded: int
+    slices: int
     share: float
     wait: float
     loss: float
@@ -157,9 +152,8 @@ class _Search:
         self.finish = finish_clocks(problem)
         self.once = compulsory_bytes(problem)
         self.memory_floor = self.once / machine.dram_rate
-        self.out_floor = output_bytes(problem) / machine.dram_rate
-        self.first = first_clocks(machine)
-        self.base = machine.launch + self.first
+        self.fixed = fixed_of(problem, machine)
+        self.base = self.fixed.launch + self.fixed.first
         self.unit = roofline(problem, machine) / STEPS
         self.stages = tuple(
             count
@@ -168,10 +162,10 @@ class _Search:
         )
         self.most_stages = max(self.stages, default=2)
         self.slices = [self.slice_of(tile_k) for tile_k in menu.tile_k]
-        self.least_share = min(entry.share for entry in self.slices)
-        self.least_wait = min(entry.wait for entry in self.slices)
+        self.least_share = min([entry.share for entry in self.slices])
+        self.least_wait = min([entry.wait for entry in self.slices])
         self.ceiling = inf  # a cost above it cannot win
-        self.least_loss = min(slice_loss(problem, tile_k) / tile_k for tile_k in menu.tile_k)
+        self.least_loss = min([entry.loss / entry.tile_k for entry in self.slices])
         self.best: tuple[_Tile, Layout, Candidate] | None = None
         self.clocks = inf
         self.traffics: dict[tuple[int, int, int], float] = {}
@@ -185,7 +179,9 @@ class _Search:
         lowest = min(self.menu.raster_group)
         while heap:
             tile = _Tile._make(heappop(heap))
-            if not grid(tile.tiles) and not raster(lowest, -(-self.problem.n // tile.tile_n)):
+            if tile.tiles * lowest <= MAX_GRID or not (  # it is, whatever the columns
+                grid(tile.tiles) or raster(lowest, -(-self.problem.n // tile.tile_n))
+            ):
                 yield tile
 
     def floors(self) -> list[tuple[Any, ...]]:
@@ -193,7 +189,7 @@ class _Search:
         problem, machine, menu = self.problem, self.machine, self.menu
         m, n, k, batch, sms = problem.m, problem.n, problem.k, problem.batch, machine.sms
         copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
-        memory_floor, out_floor = self.memory_floor, self.out_floor
+        memory_floor, out_floor = self.memory_floor, self.fixed.out
         l2_clocks = k * problem.element_bytes / machine.l2_rate
         share, wait, ceiling = self.least_share, self.least_wait, self.ceiling
         columns = {}
@@ -229,21 +225,22 @@ class _Search:
                 floor = (floor + base + end + waves * FRAGMENT_FINISH) * ROUNDING
                 if floor <= ceiling:
                     found.append(
-                        (floor, -tile_n, tile_m, tiles, rounds, memory, copies, end, layouts)
-                    )
+                        (floor, -tile_n, tile_m, tile_n, tiles, rounds, memory, copies, end,
+                         layouts)
+                    )  # fmt: skip
         return found
 
     def slice_of(self, tile_k: int) -> _Slice:
         """What a slice of k means for the floors, with the deepest ring."""
         slices = -(-self.problem.k // tile_k)
-        loss = slices * slice_loss(self.problem, tile_k)
+        loss = slice_loss(self.problem, tile_k)
         if not slices:
             return _Slice(tile_k, 0, 1.0, 0.0, loss)
         depth = min(self.most_stages, useful_stages(slices)) - 1
         late = slices - depth
         share = 1 - late / slices * (1 - 1 / depth)
         wait = late * self.machine.loaded_latency / depth
-        return _Slice(tile_k, slices * tile_k, share, wait, loss)
+        return _Slice(tile_k, slices, share, wait, loss)
 
     def visit_tile(self, tile: _Tile) -> None:
         """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
@@ -268,7 +265,7 @@ class _Search:
             if flow < memory:
                 flow = memory
             floor = work + OVERLAP * flow if work > flow else flow + OVERLAP * work
-            edge = (waves - 1) * self.first / most
+            edge = (waves - 1) * self.fixed.first / most
             edge += waves * FRAGMENT_FINISH * tile.tile_m / (16 * layout.warps_m)
             edge += outside
             if (floor + edge) * ROUNDING <= self.ceiling:
@@ -292,13 +289,13 @@ class _Search:
         columns = n / -(-n // tile.tile_n)
         l2_clocks = self.problem.element_bytes / self.machine.l2_rate
         wastes = self.wastes(tile, layout.warps)
-        for (tile_k, padded, share, wait, slice_losses), (a_waste, b_waste) in zip(
-            self.slices, wastes, strict=True
-        ):
+        for entry, (a_waste, b_waste) in zip(self.slices, wastes, strict=True):
             if not a_waste or not b_waste:
                 continue
+            tile_k, slices, share, wait, slice_loss = entry
             flow = (rows * a_waste + columns * b_waste) * l2_clocks
-            work = padded * rate + loss * slice_losses
+            padded = slices * tile_k
+            work = padded * rate + loss * slices * slice_loss
             memory = padded * flow * rounds
             if memory < memory_floor:
                 memory = memory_floor
@@ -308,7 +305,7 @@ class _Search:
             floor = work + OVERLAP * memory if work > memory else memory + OVERLAP * work
             if (floor + edge) * ROUNDING <= self.ceiling:
                 waste = (m * a_waste + n * b_waste) / (m + n)
-                self.visit_slice(tile, layout, tile_k, flow, waste)
+                self.visit_slice(tile, layout, entry, flow, waste)
 
     def wastes(self, tile: _Tile, warps: int) -> Iterator[tuple[float, ...]]:
         """Bytes moved a useful byte of A and of B, slice by slice; 0 where no panel is legal.
@@ -333,11 +330,11 @@ class _Search:
         return zip(*wastes, strict=True)
 
     def visit_slice(
-        self, tile: _Tile, layout: Layout, tile_k: int, flow: float, waste: float
+        self, tile: _Tile, layout: Layout, entry: _Slice, flow: float, waste: float
     ) -> None:
         """Asks for resident blocks and stages, and computes what is left."""
         problem, machine = self.problem, self.machine
-        tile_m, tile_n = tile.tile_m, tile.tile_n
+        tile_m, tile_n, tile_k = tile.tile_m, tile.tile_n, entry.tile_k
         warps_m, warps_n = layout.warps_m, layout.warps_n
         vectors = copied_vectors(problem, tile_m, tile_n, tile_k, WARP * layout.warps)
         if constraints.copies(*vectors):
@@ -346,7 +343,7 @@ class _Search:
         registers += operand_registers(problem, tile_m, tile_n, tile_k, warps_m, warps_n)
         stage_bytes = (tile_m + tile_n) * tile_k * problem.element_bytes
         slabs = slab_bytes(tile_n, warps_m)
-        useful = useful_stages(-(-problem.k // tile_k))
+        useful = useful_stages(entry.slices)
         feed = layout.shared + tile.copies
         finish = self.finish * tile_m * tile_n
         for blocks in self.menu.min_blocks:
@@ -358,10 +355,10 @@ class _Search:
             traffic = self.traffic(tile, blocks) * waste
             self.costed += 1
             candidate = Candidate(
-                tile.tiles, tile_k, layout.warps, tile_m // warps_m, stages, blocks,
-                layout.mma, feed, flow, finish, traffic,
+                tile.tiles, tile_k, entry.slices, entry.loss, layout.warps, tile_m // warps_m,
+                stages, blocks, layout.mma, feed, flow, finish, traffic,
             )  # fmt: skip
-            clocks = kernel_clocks(problem, machine, candidate)
+            clocks = kernel_clocks(self.fixed, candidate)
             if clocks <= self.ceiling:
                 self.ceiling = (ceil(clocks / self.unit) - 1) * self.unit
                 self.best = tile, layout, candidate
@@ -393,7 +390,7 @@ class _Search:
         for count in self.stages:
             if count >= stages:
                 break
-            clocks = kernel_clocks(problem, machine, candidate._replace(stages=count))
+            clocks = kernel_clocks(self.fixed, candidate._replace(stages=count))
             if clocks <= self.ceiling + self.unit:
                 stages, self.clocks = count, clocks
                 break

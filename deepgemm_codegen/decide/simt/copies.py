@@ -47,11 +47,11 @@ def simt_travel(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     if _k_major(spec, source):
         both = _k_major(spec, "a") and _k_major(spec, "b")
         if whole == quad and not (both and mechanism == "cp_async"):
-            return Travel((quad, "registers", "k is contiguous and has to turn round"))
-        return Travel((dtype.bytes, mechanism, "k is contiguous and has to turn round"))
+            return Travel(quad, "registers", "k is contiguous and has to turn round")
+        return Travel(dtype.bytes, mechanism, "k is contiguous and has to turn round")
     if mechanism == "registers":
         width = whole
-    return Travel((width, mechanism, limit if width < quad else ""))
+    return Travel(width, mechanism, limit if width < quad else "")
 
 
 def place_simt_operand(
