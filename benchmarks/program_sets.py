@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from int8_sets import INT8_SETS
 from shape_sets import SHAPE_SETS
 
 __all__ = ["SETS"]
@@ -360,5 +361,6 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         *_stepped("m=512 n=6144 k=4096"),
     ],
     **SHAPE_SETS,
+    **INT8_SETS,
 }
 """By name: a problem, and overrides for it."""

@@ -16,7 +16,7 @@ from deepgemm_codegen.decide.simt.constraints import PHRASES, violations
 from deepgemm_codegen.decide.simt.menu import menu_for
 from deepgemm_codegen.decide.simt.predict import predict
 from deepgemm_codegen.decide.simt.search import ENOUGH_K, search
-from deepgemm_codegen.decide.simt.task import task_of
+from deepgemm_codegen.decide.simt.task import tasks_of
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.plan import Simt
 from deepgemm_codegen.spec import GemmSpec
@@ -45,7 +45,7 @@ def random_task(rng: random.Random) -> Task:
     spec = GemmSpec.from_fields(
         {**fields, "dtype": "fp32", "layout": layout, "layout_d": layout_d, "arch": arch.name}
     )
-    return task_of(setting_of(spec, arch))
+    return rng.choice(tasks_of(setting_of(spec, arch)))
 
 
 def every(task: Task, menu: SimtMenu) -> Iterator[SimtChoice]:

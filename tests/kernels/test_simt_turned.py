@@ -12,6 +12,8 @@ from tests.harness.support import assert_right, program_of
 QUADS = SimtChoice(32, 64, 16, 2, 2, 2, 1, 2)
 RAGGED = SimtChoice(16, 128, 8, 1, 4, 2, 1, 2)
 """A pass of the copy has 64 rows, A's tile 16."""
+ELEMENTS = SimtChoice(32, 64, 16, 2, 2, 3, 1, 2, elements=True)
+"""Single elements stay in flight, so that three slots are of use."""
 
 
 def travel(text: str) -> set[tuple[str, int]]:
@@ -41,17 +43,42 @@ def test_four_k_travel_together_where_rows_are_whole_quads(
     assert travel(text) == {(mechanism, vector_bytes)}
 
 
-def test_one_operand_that_turns_round_travels_by_quads() -> None:
-    assert travel("m=64 n=64 k=64 dtype=fp32 layout=nn arch=sm_80") == {
-        ("registers", 16),
-        ("cp_async", 16),
-    }
+@pytest.mark.parametrize(
+    ("more", "turned"),
+    [
+        ("m=4096 n=4096 k=4096", ("registers", 16)),
+        ("m=4096 n=4096 k=4096 stages=3", ("cp_async", 4)),  # registers run one slice ahead
+        ("m=1024 n=1024 k=1024 arch=sm_90", ("cp_async", 4)),
+        ("m=1024 n=1024 k=1024 arch=sm_75", ("registers", 16)),  # no cp.async
+    ],
+)
+def test_one_operand_that_turns_round_travels_by_quads_that_have_the_time(
+    more: str, turned: tuple[str, int]
+) -> None:
+    arch = "" if "arch" in more else "arch=sm_80"
+    straight = ("registers" if "sm_75" in more else "cp_async", 16)
+    assert travel(f"{more} dtype=fp32 layout=nn {arch}") == {turned, straight}
+
+
+def test_a_copy_by_elements_says_why() -> None:
+    program = program_of("m=1024 n=1024 k=1024 dtype=fp32 arch=sm_90", None)
+    copy = next(d for d in program.product.decisions if d.question == "copy of A")
+    assert copy.reason == (
+        "k is contiguous and has to turn round, an element at a time: through registers, in half"
+        " a slice's time, four would come too late"
+    )
 
 
 @pytest.mark.parametrize("choice", [QUADS, RAGGED], ids=["16 of k", "8 of k, ragged"])
 @pytest.mark.parametrize("more", ["nn dtype=fp32", "tt dtype=fp32", "nt dtype=bf16"])
 def test_quads_land_where_they_belong(choice: SimtChoice, more: str) -> None:
     assert_right(f"m=41 n=72 k=52 tensor_cores=off layout={more} arch=sm_80", choice, effort=0.2)
+
+
+@pytest.mark.parametrize("letters", ["nn", "tt"])
+def test_elements_land_where_quads_would(letters: str) -> None:
+    text = f"m=41 n=72 k=52 dtype=fp32 layout={letters} arch=sm_80"
+    assert_right(text, ELEMENTS, effort=0.2)
 
 
 def test_quads_of_both_halves_of_b() -> None:

@@ -26,6 +26,7 @@ class SimtChoice(NamedTuple):
         min_blocks: resident blocks that the register cap allows for.
         raster_group: tile rows of a raster group.
         abreast: tiles that a block computes side by side.
+        elements: whether k turns round by elements where quads would do; see `copies`.
     """
 
     tile_m: int
@@ -37,6 +38,7 @@ class SimtChoice(NamedTuple):
     min_blocks: int
     raster_group: int
     abreast: int = 1
+    elements: bool = False
 
     @property
     def words(self) -> str:
@@ -46,6 +48,7 @@ class SimtChoice(NamedTuple):
             f"{self.tile_m}x{self.tile_n}x{self.tile_k}, warps {self.warps_m}x{self.warps_n},"
             f" {self.stages} stages, {blocks}, group {self.raster_group}"
         )
+        words += ", k by elements" if self.elements else ""
         return f"{words}, {self.abreast} abreast" if self.abreast > 1 else words
 
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
@@ -54,6 +57,7 @@ class SimtChoice(NamedTuple):
         m, n, k = extents
         threads = 32 * self.warps_m * self.warps_n
         left, right = sources(spec)
+        a, b = (simt_travel(spec, source, arch, elements=self.elements) for source in (left, right))
         body = Simt(
             tile_m=self.tile_m,
             tile_n=self.tile_n,
@@ -62,10 +66,8 @@ class SimtChoice(NamedTuple):
             warps_n=self.warps_n,
             stages=self.stages,
             min_blocks=max(self.min_blocks // self.abreast, 1),
-            a=place_simt_operand(spec, "a", left, simt_travel(spec, left, arch), m, k, threads),
-            b=place_simt_operand(
-                spec, "b", right, simt_travel(spec, right, arch), columns_of_b(spec, n), k, threads
-            ),
+            a=place_simt_operand(spec, "a", left, a, m, k, threads),
+            b=place_simt_operand(spec, "b", right, b, columns_of_b(spec, n), k, threads),
         )
         schedule = Grid(raster_group=self.raster_group)
         vector = output_vector(spec)

@@ -92,7 +92,7 @@ def whole_rows(row_vectors: int, threads: int, rows: int) -> Miss | None:
 def rows_of(task: Task, role: str, tile: int, tile_k: int, threads: int) -> Miss | None:
     """The same of one operand."""
     k_major = task.problem.a_k_major if role == "a" else task.problem.b_k_major
-    elements = task.elements(role)
+    elements = task.vector(role)
     vectors = (tile_k if k_major else tile) // elements
     turned = k_major and tile_k > TURNED_FROM
     return whole_rows(vectors, threads, turned_among(elements) if turned else 1)
@@ -136,7 +136,7 @@ def shared_bytes(task: Task, tile_m: int, tile_n: int, tile_k: int, stages: int)
 def copied_vectors(task: Task, tile_m: int, tile_n: int, tile_k: int, threads: int) -> list[int]:
     """Vectors that a thread copies a slice, of A and of B."""
     return [
-        -(-rows * tile_k // (task.elements(role) * threads))
+        -(-rows * tile_k // (task.vector(role) * threads))
         for role, rows in (("a", tile_m), ("b", tile_n))
     ]
 

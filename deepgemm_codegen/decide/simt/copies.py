@@ -1,10 +1,12 @@
 """Question: how does each operand travel, where shared memory is to hold it k by k, as fp32?
 
 An operand with m or n contiguous is copied in vectors along it. One with k contiguous is turned
-round on the way: four k of a row at a time through registers, where rows are whole quads, else an
-element at a time. What is no fp32 is widened, so it passes through registers too. Where k of both
-has to turn round, fp32 travels by elements: at 4096-cubed nt, quads take 2,855 us, elements 2,693;
-where A's alone has to, quads 2,668 and elements 2,722 (an H200).
+round on the way: four k of a row at a time through registers, where rows are whole quads, or an
+element at a time, by cp.async. Quads are fewer instructions, but a load into registers has half a
+slice's time to arrive, so that the tile decides (`predict`): at 4096-cubed nn quads take 2,668 us
+and elements 2,722, at 1024-cubed 64.6 and 55.1 (an H200). What is no fp32 is widened, so it passes
+through registers anyway. Where k of both has to turn round, fp32 travels by elements: at 4096-cubed
+nt, quads take 2,855 us, elements 2,693.
 """
 
 from __future__ import annotations
@@ -31,8 +33,15 @@ def _k_major(spec: GemmSpec, source: str) -> bool:
     return (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
 
 
-def simt_travel(spec: GemmSpec, source: str, arch: Arch) -> Travel:
-    """How the caller's operand ``a`` or ``b`` reaches shared memory, whatever the tile."""
+def simt_travel(spec: GemmSpec, source: str, arch: Arch, *, elements: bool = False) -> Travel:
+    """How the caller's operand ``a`` or ``b`` reaches shared memory.
+
+    Args:
+        spec: what is asked for.
+        source: the operand.
+        arch: where.
+        elements: whether fp32 that has to turn round does so by elements, even if quads would do.
+    """
     dtype: DType = getattr(spec, f"dtype_{source}")
     wide = dtype.bytes == CP_ASYNC_ELEMENT
     mechanism: Literal["cp_async", "registers"] = (
@@ -45,8 +54,8 @@ def simt_travel(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     _, columns = spec.stored(source)
     whole = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
     if _k_major(spec, source):
-        both = _k_major(spec, "a") and _k_major(spec, "b")
-        if whole == quad and not (both and mechanism == "cp_async"):
+        elements = elements or (_k_major(spec, "a") and _k_major(spec, "b"))
+        if whole == quad and not (elements and mechanism == "cp_async"):
             return Travel(quad, "registers", "k is contiguous and has to turn round")
         return Travel(dtype.bytes, mechanism, "k is contiguous and has to turn round")
     if mechanism == "registers":

@@ -13,8 +13,8 @@ from deepgemm_codegen.decide.simt.predict import predict
 from deepgemm_codegen.decide.simt.questions import answers
 from deepgemm_codegen.decide.simt.refuse import refuse
 from deepgemm_codegen.decide.simt.rejections import rejections
-from deepgemm_codegen.decide.simt.search import SimtFound, search
-from deepgemm_codegen.decide.simt.task import Task, task_of
+from deepgemm_codegen.decide.simt.search import SimtFound, search_all
+from deepgemm_codegen.decide.simt.task import Task, tasks_of
 from deepgemm_codegen.decide.split_k import reduce_clocks
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class _Answer(NamedTuple):
     """See `deepgemm_codegen.decide.family.Answer`."""
 
     setting: Setting
+    tasks: tuple[Task, ...]
     task: Task
     menu: SimtMenu
     choice: SimtChoice
@@ -67,8 +68,13 @@ class _Answer(NamedTuple):
             )
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
 
+        tasks = self.tasks
+        if question.startswith("copy of"):
+            tasks = tuple(task for task in tasks if task is not self.task)
+            others = {"stages": self.menu.stages} if tasks else {}
+
         def search_in(changed: dict[str, Any]) -> SimtFound | None:
-            found = search(self.task, self.menu._replace(**changed))
+            found = search_all(tasks, self.menu._replace(**changed))
             return found and found._replace(clocks=found.clocks + _later(self.setting))
 
         given = self.setting.spec.overrides.numbers()
@@ -92,11 +98,12 @@ def _later(setting: Setting) -> float:
 
 
 def _best(setting: Setting, below: float = inf) -> _Answer | None:
-    task = task_of(setting)
+    tasks = tasks_of(setting)
     menu = menu_for(setting.problem, setting.spec.overrides)
-    found = search(task, menu)
+    found = search_all(tasks, menu)
     if found is None or found.clocks + _later(setting) >= below:
         return None
+    task = found.task
     abreast = tiles_abreast(
         task.problem,
         task.machine,
@@ -108,7 +115,8 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     if not abreast:
         return None
     choice = found.choice._replace(abreast=abreast)
-    return _Answer(setting, task, menu, choice, found.clocks + _later(setting), found.costed)
+    clocks = found.clocks + _later(setting)
+    return _Answer(setting, tasks, task, menu, choice, clocks, found.costed)
 
 
 def _block(task: Task, choice: SimtChoice) -> Block:
@@ -120,9 +128,10 @@ def _block(task: Task, choice: SimtChoice) -> Block:
 def _refuse(setting: Setting) -> InputError:
     given = setting.spec.overrides
     if given.abreast is not None:
-        task = task_of(setting)
-        found = search(task, menu_for(setting.problem, given))
-        error = found and refusal(_block(task, found.choice), given.abreast, task.machine)
+        found = search_all(tasks_of(setting), menu_for(setting.problem, given))
+        error = found and refusal(
+            _block(found.task, found.choice), given.abreast, found.task.machine
+        )
         if error:
             return error
     return refuse(setting)

@@ -9,7 +9,8 @@
   every four rows or columns, the copies, and what the loop needs;
 - ``feed``: those reads at four wavefronts each, one a clock of the shared memory;
 - ``flow``: bytes of A and B from the L2 or device memory, never less than the latency spread over
-  the slices in flight.
+  the slices in flight; what passes through registers is asked for in the first half of a slice's
+  work and has to be there in the second.
 
 Nothing here is fitted yet: on an H200 a multiply-add and an instruction a clock bind alike, which
 is why the largest thread tile that registers hold is preferred.
@@ -106,12 +107,23 @@ def kernel_clocks(
         work = max(slice_parts(task, tile, tile_k, resident))
         flow = max(slice_flow(task, tile, tile_k, resident, moving, traffic))
         if slices > depth:
-            flow = max(flow, (machine.loaded_latency + flow) / depth)
+            flow = max(flow, waited(task, work, flow, depth))
         ready = max(tile.warps * resident / SCHEDULERS, 1.0)
         stores = tile.tile_m * tile.tile_n * resident / (WARP * SCHEDULERS * problem.vector)
         end = max(out * moving, stores * STORE_ISSUE)
         total += waves * (slices * (max(work, flow) + SYNC / ready) + end)
     return total
+
+
+def waited(task: Task, work: float, flow: float, depth: int) -> float:
+    """Clocks of a slice that waits for its copies.
+
+    Of those by cp.async `depth` slices are on their way; what passes through registers is written
+    to shared memory in the second half of the slice that asked for it in the first.
+    """
+    if task.staged:
+        return work / 2 + task.machine.loaded_latency
+    return (task.machine.loaded_latency + flow) / depth
 
 
 def predict(task: Task, choice: SimtChoice) -> Prediction:
@@ -137,7 +149,8 @@ def predict(task: Task, choice: SimtChoice) -> Prediction:
     parts = dict(zip(names, values, strict=True))
     depth = min(stages, max(slices + 1, 2)) - 1
     transfer = max(parts["L2"], parts["device memory"])
-    parts["latency"] = (machine.loaded_latency + transfer) / depth * (slices > depth)
+    work = max(values[:3])
+    parts["latency"] = waited(task, work, transfer, depth) * (slices > depth)
     bound = max(parts, key=lambda part: parts[part])
     waves = tiles / (machine.sms * blocks)
     if slices * parts[bound] * waves < machine.launch + BLOCK_START + machine.latency:

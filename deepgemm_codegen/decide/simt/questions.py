@@ -68,8 +68,10 @@ def _copy(task: Task, role: str, *, k_major: bool) -> tuple[str, str]:
     travel = task.a if role == "a" else task.b
     how = "cp.async" if travel.mechanism == "cp_async" else "registers"
     if k_major:
-        at_once = "four" if task.elements(role) == QUAD else "an element"
+        at_once = "four" if task.vector(role) == QUAD else "an element"
         reason = f"k is contiguous and has to turn round, {at_once} at a time"
+        if task.elements:
+            reason += ": through registers, in half a slice's time, four would come too late"
     elif travel.limit:
         reason = f"{travel.limit} allows no wider vector"
     else:

@@ -10,8 +10,8 @@ from deepgemm_codegen.decide.misses import nearest_miss
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.simt.constraints import PHRASES, violations
 from deepgemm_codegen.decide.simt.menu import LEGAL, SimtMenu, menu_for
-from deepgemm_codegen.decide.simt.search import search
-from deepgemm_codegen.decide.simt.task import Task, task_of
+from deepgemm_codegen.decide.simt.search import search_all
+from deepgemm_codegen.decide.simt.task import Task, tasks_of
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,31 +24,32 @@ __all__ = ["refuse"]
 def refuse(setting: Setting) -> InputError:
     """The error for a spec that no candidate serves."""
     spec = setting.spec
-    task = task_of(setting)
+    tasks = tasks_of(setting)
+    problem = setting.problem
     given = spec.overrides.numbers()
-    if not given or search(task, menu_for(task.problem)) is None:
+    if not given or search_all(tasks, menu_for(problem)) is None:
         return InputError(
             f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: more tiles of D than a grid has"
             " blocks, whatever the tile; make one of them smaller"
         )
-    name, got, limit = _nearest_miss(task, menu_for(task.problem, spec.overrides))
+    name, got, limit = _nearest_miss(tasks, menu_for(problem, spec.overrides))
     blamed, nearest = next(reversed(given)), None
     for candidate in reversed(given):
-        nearest = _nearest_legal(task, spec.overrides, candidate)
+        nearest = _nearest_legal(tasks, spec.overrides, candidate)
         if nearest is not None:
             blamed = candidate
             break
     rest = ", ".join(f"{key} = {value}" for key, value in given.items() if key != blamed)
     text = f"{blamed} = {given[blamed]}{' with ' if rest else ''}{rest}: "
-    text += PHRASES[name].format(got=got, limit=limit, machine=task.machine.name) + "; "
+    text += PHRASES[name].format(got=got, limit=limit, machine=setting.machine.name) + "; "
     if nearest is None:
         return InputError(text + "leave out one of these overrides")
     return InputError(text + f"the nearest legal {blamed} is {nearest}")
 
 
-def _nearest_miss(task: Task, menu: SimtMenu) -> tuple[str, int, int]:
+def _nearest_miss(tasks: tuple[Task, ...], menu: SimtMenu) -> tuple[str, int, int]:
     """(constraint, got, limit) of the candidate that comes closest to being legal."""
-    candidates = (
+    candidates = [
         SimtChoice(
             tile_m,
             tile_n,
@@ -62,15 +63,17 @@ def _nearest_miss(task: Task, menu: SimtMenu) -> tuple[str, int, int]:
         for tile_m, tile_n, tile_k, (warps_m, warps_n) in product(
             menu.tile_m, menu.tile_n, menu.tile_k, menu.warps
         )
-    )
-    return nearest_miss((list(violations(task, choice)) for choice in candidates), PHRASES)
+    ]
+    missed = (list(violations(task, choice)) for task in tasks for choice in candidates)
+    return nearest_miss(missed, PHRASES)
 
 
-def _nearest_legal(task: Task, overrides: Overrides, name: str) -> int | None:
+def _nearest_legal(tasks: tuple[Task, ...], overrides: Overrides, name: str) -> int | None:
     """The legal value of one override that is nearest to the given one, the others kept."""
     wanted = overrides.numbers()[name]
     for value in sorted(LEGAL[name], key=lambda value: (abs(value - wanted), value)):
         changed: dict[str, Any] = {name: value}
-        if search(task, menu_for(task.problem, replace(overrides, **changed))) is not None:
+        menu = menu_for(tasks[0].problem, replace(overrides, **changed))
+        if search_all(tasks, menu) is not None:
             return value
     return None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.simt.task import Task
     from deepgemm_codegen.decide.simt.tile import Tile
 
-__all__ = ["SimtFound", "search"]
+__all__ = ["SimtFound", "search", "search_all"]
 
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
@@ -41,11 +41,22 @@ ENOUGH_K = 64
 
 
 class SimtFound(NamedTuple):
-    """The winner of a search: its numbers, its predicted cost, and how many were costed."""
+    """The winner of a search: its numbers, its predicted cost, how many were costed, its task."""
 
     choice: SimtChoice
     clocks: float
     costed: int
+    task: Task
+
+
+def search_all(tasks: tuple[Task, ...], menu: SimtMenu) -> SimtFound | None:
+    """The cheapest choice over the ways in which A and B may travel; of equal costs the first."""
+    searched = (search(task, menu) for task in tasks)
+    legal = [found for found in searched if found is not None]
+    if not legal:
+        return None
+    best = min(legal, key=lambda found: found.clocks)
+    return best._replace(costed=sum(found.costed for found in legal))
 
 
 def search(task: Task, menu: SimtMenu) -> SimtFound | None:
@@ -75,7 +86,9 @@ def search(task: Task, menu: SimtMenu) -> SimtFound | None:
             if clocks < least:
                 least = clocks
                 best = SimtChoice(*shape, tile_k, tile.warps_m, tile.warps_n, stages, blocks, group)
-    return None if best is None else SimtFound(best, least, costed)
+    if best is None:
+        return None
+    return SimtFound(best._replace(elements=task.elements), least, costed, task)
 
 
 def _floors(task: Task, menu: SimtMenu) -> list[tuple[float, int, Tile]]:

@@ -1,0 +1,67 @@
+"""Sets of ``program_sweep.py``: int8 with int32 results, the products of its set for ``bench``.
+
+Plans are lines as in ``shape_sets.py``.
+"""
+
+from __future__ import annotations
+
+from shape_sets import plans
+
+__all__ = ["INT8_SETS"]
+
+_LARGE = plans(
+    "128x256 2", "128x256 2 m2", "128x256 2 n2", "256x128 2", "256x128 2 n2", "256x192 2 n2",
+    "128x192 2t", "128x192 2t m2", "128x176 2t", "128x160 2t", "128x128 2t", "128x128 2t n2",
+    "64x256 2t",
+)  # fmt: skip
+"""Products whose math holds them, and with it power."""
+
+_STORED = plans(
+    "128x256 2", "256x192 2", "256x128 2", "256x128 2 n2", "128x192 2t", "128x176 2t", "128x160 2t",
+    "128x128 2t", "128x128 2", "64x256 2t", "64x256 1", "64x128 2t",
+)  # fmt: skip
+"""Large products with a short k, which write as long as they multiply."""
+
+_SMALL = plans(
+    "128x160 2t", "128x128 2", "128x128 2t", "128x64 2", "128x64 2t", "64x160 2t", "64x128 2t",
+    "64x128 1", "64x96 2t", "64x64 2t", "64x64 1", "128x96 2", "128x256 2", "256x128 2",
+)  # fmt: skip
+"""Products of a few microseconds, which D's writes hold."""
+
+SHAPES: dict[str, list[str]] = {
+    "m=8192 n=960 k=320": _SMALL,
+    "m=4096 n=4096 k=7168": _LARGE,
+    "m=4096 n=32768 k=512": _STORED,
+    "m=2048 n=28672 k=4096": _LARGE,
+    "m=2048 n=4096 k=14336": _LARGE,
+    "m=4096 n=4096 k=4096": _LARGE,
+    "m=3136 n=1024 k=256": _SMALL,
+    "m=4096 n=24576 k=1536": _STORED,
+    "m=4096 n=7168 k=2048": _LARGE,
+    "m=4096 n=2112 k=7168": _LARGE,
+    "m=50176 n=256 k=64": _SMALL,
+    "m=512 n=6144 k=4096": plans(
+        "128x192 2", "128x192 2t", "128x256 2", "128x96 2", "64x192 2t", "128x176 2t", "64x256 1",
+        "128x192 2 m2", "128x208 2",
+    ),
+    "m=6144 n=768 k=3072": plans(
+        "64x192 2t", "128x192 2", "128x192 2t", "128x96 2", "128x144 2", "128x256 2",
+        "128x256 2 m2", "256x128 2", "128x160 2t", "128x128 2t", "64x256 2t",
+    ),
+    "m=4096 n=320 k=320": _SMALL,
+    "m=50176 n=64 k=256": plans(
+        "128x64 2", "128x64 2t", "64x64 2t", "64x64 1", "256x64 2", "128x64 2 s3", "64x64 2t s4",
+    ),
+    "m=12544 n=512 k=128": _SMALL,
+    "m=4096 n=2560 k=320": _SMALL,
+    "m=4096 n=320 k=1280": plans(
+        "64x160 1", "64x160 2t", "128x80 2", "128x80 2t", "64x80 2t", "64x64 1", "128x160 2",
+    ),
+    "m=1024 n=640 k=640": plans("128x48 2", "64x96 1", "64x80 1", "128x64 2", "64x64 1", "64x48 1"),
+}  # fmt: skip
+"""By the ratio that is to be gained, most first."""
+
+INT8_SETS: dict[str, list[tuple[str, list[str]]]] = {
+    "int8_shapes": [(f"{shape} dtype=int8 layout=nt", lines) for shape, lines in SHAPES.items()],
+}
+"""By name, as `program_sets.SETS` has them."""
