@@ -99,6 +99,8 @@ class Text(NamedTuple):
     store_chunk: str
     warp_columns: str
     slab_columns: str
+    slab_parts: str
+    slab_ragged: bool
     clamped_row: bool
     clamped_column: bool
     reads_rows: bool
@@ -221,6 +223,7 @@ def text_of(plan: KernelPlan) -> Text:
     clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
     per_cluster = " / CLUSTER" if clustered else ""
     whole = isinstance(plan.body, Wgmma)  # an instruction spans the tile's columns
+    ragged = isinstance(plan.body, Wgmma) and plan.body.slab_ragged
     return Text(
         fixed_extents=tuple(e for e in extents if not e.dynamic),
         dynamic_extents=tuple(e for e in extents if e.dynamic),
@@ -262,6 +265,8 @@ def text_of(plan: KernelPlan) -> Text:
         store_chunk=store_chunk(plan),
         warp_columns="WARP_D" if plan.paired else "WARP_N",
         slab_columns="SLAB_D" if plan.paired else "SLAB_N",
+        slab_parts="SLAB_PARTS" if ragged else "(TILE_N / SLAB_N)",
+        slab_ragged=ragged,
         clamped_row=reads_rows and _clamped(plan, plan.m),
         clamped_column=reads_columns and _clamped(plan, plan.n),
         reads_rows=reads_rows,

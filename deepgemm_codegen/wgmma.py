@@ -44,7 +44,8 @@ class Wgmma:
             computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32;
             ``sums`` stores partial sums straight from registers; ``gather`` has the blocks of a
             cluster along k meet in shared memory.
-        slab_n: columns of a warp's slab; a warp's row passes through it in parts.
+        slab_n: columns of a warp's slab; a warp's row passes through it in parts, of which the last
+            may be narrower.
         d_bytes: of an element of D.
         promoted: whether a slice's sums start at zero and are added in fp32.
         overlapped: whether they are added while the next slice is multiplied.
@@ -244,6 +245,11 @@ class Wgmma:
     def store_panels(self) -> tuple[int, int]:
         """(columns of a panel, panels that fit) of D on its way to TMA."""
         return store_panels(self.consumer_m, self.tile_n // self.halves, self.d_bytes)
+
+    @property
+    def slab_ragged(self) -> bool:
+        """Whether the last part of a warp's row is narrower than its slab."""
+        return self.store == "slab" and self.tile_n % self.slab_n != 0
 
     @property
     def stores_by_warp(self) -> bool:

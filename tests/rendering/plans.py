@@ -723,6 +723,16 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias",
         arch="sm_90a",
     ),
+    # The same in 32 bits, a tile's rows in parts of which the last is narrower; turns.
+    "wgmma_ragged_slab_nt": _plan(
+        WgmmaChoice(128, 176, 2, 2, 5, 1, 1, 16, tile_k=128),
+        m=4096,
+        n=24576,
+        k=1536,
+        dtype="int8",
+        layout="nt",
+        arch="sm_90a",
+    ),
     # Parts of k that the blocks of a cluster sum; uneven, two consumers, every kind of operand.
     "wgmma_gather_nt": _plan(
         WgmmaChoice(128, 128, 2, 1, 6, 1, 1, 4, 6, cluster_k=6),

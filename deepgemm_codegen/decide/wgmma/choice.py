@@ -81,7 +81,7 @@ class WgmmaChoice:
         )
         m, n, k = extents
         left, right = sources(spec)
-        slab_n = slab_columns(self.tile_n)
+        slab_n = slab_columns(self.tile_n, spec.halves, spec.dtype_d.bytes)
         store: Literal["tma", "slab", "sums", "gather"] = "sums"
         if self.cluster_k > 1:
             store, slab_n = "gather", self.tile_n

@@ -80,7 +80,7 @@ class Task(NamedTuple):
         elif self.partial:
             store = 0
         elif not self.tma_store or not store:
-            store = slab_bytes(tile_n, consumers)
+            store = slab_bytes(self.result.slab_columns(tile_n), consumers)
         store += turn_bytes(consumers, tiles_at_once)
         barriers = 16 if self.turns(stages) else 8
         return ring + stages * barriers + store
