@@ -51,23 +51,24 @@ class SimtFound(NamedTuple):
 
 def search_all(tasks: tuple[Task, ...], menu: SimtMenu) -> SimtFound | None:
     """The cheapest choice over the ways in which A and B may travel; of equal costs the first."""
-    searched = (search(task, menu) for task in tasks)
-    legal = [found for found in searched if found is not None]
-    if not legal:
-        return None
-    best = min(legal, key=lambda found: found.clocks)
-    return best._replace(costed=sum(found.costed for found in legal))
+    best: SimtFound | None = None
+    costed = 0
+    for task in tasks:
+        found = search(task, menu, inf if best is None else best.clocks)
+        if found is not None:
+            best, costed = found, costed + found.costed
+    return best and best._replace(costed=costed)
 
 
-def search(task: Task, menu: SimtMenu) -> SimtFound | None:
-    """The cheapest choice from a menu, or None when nothing on it is legal.
+def search(task: Task, menu: SimtMenu, below: float = inf) -> SimtFound | None:
+    """The cheapest choice from a menu, or None when nothing on it is legal and below a limit.
 
     Of equal costs the first in the order of floors, then of the menu, wins.
     """
     problem, machine = task.problem, task.machine
     once = compulsory_bytes(problem)
     best: SimtChoice | None = None
-    least = inf
+    least = below
     costed = 0
     heap = _floors(task, menu)
     while heap:
