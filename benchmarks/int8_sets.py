@@ -18,7 +18,8 @@ _LARGE = plans(
 
 _STORED = plans(
     "128x256 2", "256x192 2", "256x128 2", "256x128 2 n2", "128x192 2t", "128x176 2t", "128x160 2t",
-    "128x128 2t", "128x128 2", "64x256 2t", "64x256 1", "64x128 2t",
+    "128x128 2t", "128x128 2", "64x256 2t", "64x256 1", "64x128 2t", "128x256 2 g1", "128x256 2 g4",
+    "128x192 2t g1", "128x192 2t g4", "128x192 2t g8",
 )  # fmt: skip
 """Large products with a short k, which write as long as they multiply."""
 
