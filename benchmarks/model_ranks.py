@@ -36,9 +36,10 @@ TENSOR = re.compile(
     r", (?P<stages>\d+) stages(?:, (?P<min_blocks>\d+) blocks?)?"
     r"(?:, clusters (?P<cluster_m>\d)x(?P<cluster_n>\d))?, group (?P<raster_group>\d+)"
     r"(?:, (?P<abreast>\d+) abreast)?"
-    r"(?:, k in (?P<split_k>\d+) parts(?P<together> of a cluster)?)?"
+    r"(?:, k in (?P<split_k>\d+) parts(?P<together> of a cluster)?)?(?:, k by elements)?"
 )
-"""The words of a choice of mma.sync or wgmma, as their `words` write them."""
+"""The words of a choice of mma.sync, wgmma or the CUDA cores, as their `words` write them. How k
+turns round is not to be asked for: it follows from the stages where it is not the cheaper way."""
 
 COMMON = "arch=sm_90a gpu=H200"
 
@@ -50,13 +51,15 @@ class Measured(NamedTuple):
     us: float
 
 
-def from_words(words: str) -> str | None:
+def from_words(words: str, *, cuda_cores: bool = False) -> str | None:
     """The overrides of a choice by its words; None for one of another family."""
     match = TENSOR.fullmatch(words)
     if match is None:
         return None
     found = {name: value for name, value in match.groupdict().items() if value is not None}
     turn, together = found.pop("turn", None), found.pop("together", None)
+    if cuda_cores:
+        return " ".join(f"{name}={value}" for name, value in {"family": "simt", **found}.items())
     family = "wgmma" if "consumers" in found else "mma_sync"
     found = {"family": family, "split_k": "1", **found}
     if "repack" in found:
@@ -87,7 +90,12 @@ def problems(path: Path) -> Iterator[tuple[str, list[Measured]]]:
     for shape in document.get("shapes", ()):
         if "problem" in shape:
             text = f"{shape['problem']} {document['common']}"
-            told = ((from_words(one["choice"]), one) for one in shape["programs"] if "us" in one)
+            cores = "tensor_cores=off" in text
+            told = (
+                (from_words(one["choice"], cuda_cores=cores), one)
+                for one in shape["programs"]
+                if "us" in one
+            )
         else:
             m, n, k = shape["shape"][:3]
             dtype = document.get("dtype", "fp16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from int8_sets import INT8_SETS
 from shape_sets import SHAPE_SETS
+from simt_sets import SIMT_SETS
 
 __all__ = ["SETS"]
 
@@ -362,5 +363,6 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
     ],
     **SHAPE_SETS,
     **INT8_SETS,
+    **SIMT_SETS,
 }
 """By name: a problem, and overrides for it."""

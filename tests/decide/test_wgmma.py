@@ -43,7 +43,7 @@ FAMILIES = {
     f"{SERVED} arch=sm_90": ("mma_sync", "sm_90 multiplies through mma.sync; sm_90a opens wgmma"),
     f"{SERVED} arch=sm_80": ("mma_sync", "sm_80 multiplies through mma.sync"),
     "m=24 n=512 k=512 layout=nt": ("mma_sync", "3.8 us predicted; wgmma would take 4.1"),
-    "m=1024 n=1023 k=1024": ("wgmma", "8.7 us predicted; mma.sync would take longer"),
+    "m=1024 n=1023 k=1024": ("wgmma", "8.6 us predicted; mma.sync would take longer"),
     "m=1024 n=1023 k=1024 repack=off": (
         "mma_sync", "no wgmma: ldb = 1023 is 2046 bytes, no multiple of 16, and repack = off"
     ),

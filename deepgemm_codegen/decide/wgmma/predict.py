@@ -22,10 +22,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
-from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
+from deepgemm_codegen.decide.schedule import operand_traffic
 from deepgemm_codegen.decide.split_k import late_clocks
 from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import FINISH_OWN, FINISH_TMA, tile_table
+from deepgemm_codegen.decide.wgmma.writing import writing
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -69,12 +70,12 @@ CLUSTER_LATENCY = 390
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
-INTEGER_FLOW = 1.25
+INTEGER_FLOW = 1.22
 """Further part that integers' math does not hide where consumers share a tile, for each part that
-power stretches math by: math is twice as fast beside the same bytes. Fitted to 88 kernels of 4
-shapes with `task.INTEGER_HEAT` (``benchmarks/results/program_sweep_int8_h200.json``)."""
+power stretches math by: math is twice as fast beside the same bytes. Fitted as
+`writing.SLAB_WRITE`."""
 
-INTEGER_PAIR = 0.3
+INTEGER_PAIR = 0.2
 """Part of what power stretches integers' math by that blocks beside each other save, which share A:
 fitted as `INTEGER_FLOW`."""
 
@@ -85,21 +86,9 @@ TURN_HEAT, CLUSTER_HEAT = 0.03, 0.25
 """How much more of what power costs consumers that take turns pay, alone and in a cluster, in whose
 every slice tensor cores wait: part of math's heat."""
 
-SLAB_WRITE = 0.3
-"""Part of the writing that a slab's epilogue waits for. Fitted before the turns were built."""
-
 OVERHANG = 0.22
 """How much longer a lone consumer's slices take for each of its tiles that lies past n; why is not
 known. At 4096x320x1280, 64x96 to 64x256, which reach past n, were slower than 64x64 and 64x160."""
-
-WRITE, WRITE_ROWS, WRITE_COLUMNS = 0.9, 67, 52
-"""How much longer device memory takes to write D than to deliver as many bytes: at all, and over
-the rows and over the columns that neighbouring tiles have. What is read takes its time beside.
-Fitted, with `TURN` and the constants of an epilogue, to 269 kernels of 8 products with short k or
-many matrices (``benchmarks/results/program_sweep_short_k_h200.json``) and to the other sweeps."""
-
-NEAR = 512
-"""Bytes of a row of D up to which all that is written at a time lies together."""
 
 PAST = 90
 """Clocks a slice that TMA takes longer for a panel that reaches past the matrix, of an operand with
@@ -109,11 +98,6 @@ SCATTER, TOGETHER = 4.8, 256
 """How much slower device memory delivers rows of the longer operand the fewer of them a block asks
 for together, of which each copy brings 128 bytes; so many are enough. Set by which of 114 programs
 of 8 problems with few rows come first (``benchmarks/results/program_sweep_few_rows_h200.json``)."""
-
-LAST_WRITE = 0.77
-"""How long the last tiles' writing takes for each clock that device memory needs: 0.91 as fitted
-together with the others, and what leaves their order and mends that of tiles that all run at a time
-(``benchmarks/results/program_sweep_batches_h200.json``)."""
 
 
 def roofline(task: Task) -> float:
@@ -169,10 +153,7 @@ def kernel_clocks(
             slice_clocks += CLUSTER_SLICE
     if tile.consumers == 1:
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
-    out = task.out / rounds
-    written = _written(task, tile_m * cluster_m, tile_n * cluster_n)
-    moved = (written if task.partial else once + written) / rounds
-    tma = task.tma_store and tile.whole_panels
+    leaving = writing(task, tile, (cluster_m, cluster_n), once, rounds)
     finish = finish_clocks(task, tile)
     if problem.c_bytes and not task.partial:
         finish += machine.latency
@@ -181,15 +162,14 @@ def kernel_clocks(
         # While one consumer finishes, the other multiplies: half of each one's time is a tile's.
         # What the steps issue slows the other, as far as it has not been counted with them.
         issued = task.problem.step_issue * tile_m * tile_n
-        busy = max(slices * slice_clocks + TURN + issued, (busy + finish) / 2, moved)
-        return total + rounds * busy + finish + LAST_WRITE * out
+        math = slices * slice_clocks + TURN + issued
+        busy = max(math, (busy + finish) / 2, leaving.moved, slices * flow + leaving.passed)
+        return total + rounds * busy + finish + leaving.last
     # Slices that fit the ring arrive while the tile before them is finished.
     ahead = min(finish, min(depth, slices) * max(slice_clocks - work, 0.0))
     busy += finish - ahead * (rounds - 1) / rounds
-    between = SLAB_WRITE * out
-    if tma or task.partial:
-        between = max(moved - busy, 0.0)
-    return total + rounds * busy + (rounds - 1) * between + LAST_WRITE * out
+    between = max(leaving.moved - busy, leaving.shown)
+    return total + rounds * busy + (rounds - 1) * between + leaving.last
 
 
 def _integer_clocks(task: Task, tile: Tile, cluster_n: int, hidden: float) -> float:
@@ -245,19 +225,6 @@ def step_clocks(task: Task) -> float:
     """
     problem = task.problem
     return max(problem.step_issue, problem.step_special - (FINISH_OWN + FINISH_TMA) / 2)
-
-
-def _written(task: Task, rows: int, columns: int) -> float:
-    """Clocks in which D is written, and C read, by tiles or clusters of so many elements.
-
-    What fits the L2 with the operands is written as it would be delivered. Else the more of it lies
-    together, the better; where rows are no longer than `NEAR`, all that runs at a time does.
-    """
-    problem = task.problem
-    if compulsory_bytes(problem) + output_bytes(problem) <= task.machine.l2_bytes:
-        return task.out
-    apart = max(1 - NEAR / (problem.n // problem.halves * problem.d_bytes), 0.0)
-    return task.out * (WRITE + apart * (WRITE_ROWS / rows + WRITE_COLUMNS / columns))
 
 
 def _scattered(problem: Problem, tile_m: int, tile_n: int) -> float:
@@ -334,8 +301,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     transfer = max(parts["L2"], parts["device memory"])
     parts["latency"] = (machine.loaded_latency + transfer) / depth * (ring > depth)
     bound = max(parts, key=lambda part: parts[part])
-    written = _written(task, tile_m * cluster_m, tile_n * cluster_n)
-    moved = written if task.partial else once + written
+    moved, written = writing(task, tile, (cluster_m, cluster_n), once, 1)[:2]
     if written > once and moved > steps * parts[bound]:
         bound = "the writing of D"
     if max(steps * parts[bound] if bound in parts else 0.0, moved) < (

@@ -25,7 +25,7 @@ HEAT, HEAT_US = 0.315, 15.0
 Fitted as `predict` says: one number stands for the whole of power and boost. Tensor cores that wait
 for memory take less."""
 
-INTEGER_HEAT = 0.1
+INTEGER_HEAT = 0.07
 """The first of them for integers, fitted as `predict.INTEGER_FLOW`."""
 
 

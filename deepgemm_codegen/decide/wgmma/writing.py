@@ -1,0 +1,113 @@
+"""What the writing of D costs a wgmma kernel, beside what is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.prediction import output_bytes
+from deepgemm_codegen.decide.schedule import compulsory_bytes
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.wgmma.task import Task
+    from deepgemm_codegen.decide.wgmma.tile import Tile
+
+__all__ = ["Writing", "writing"]
+
+WRITE, WRITE_ROWS, WRITE_COLUMNS = 0.9, 67, 52
+"""How much longer device memory takes to write D than to deliver as many bytes: at all, and over
+the rows and over the columns that neighbouring tiles have. What is read takes its time beside.
+Fitted, with `predict.TURN` and the constants of an epilogue, to 269 kernels of 8 products with
+short k or many matrices (``benchmarks/results/program_sweep_short_k_h200.json``) and to the other
+sweeps."""
+
+NEAR = 512
+"""Bytes of a row of D up to which all that is written at a time lies together."""
+
+LAST_WRITE = 0.77
+"""How long the last tiles' writing takes for each clock that device memory needs: 0.91 as fitted
+together with the others, and what leaves their order and mends that of tiles that all run at a time
+(``benchmarks/results/program_sweep_batches_h200.json``)."""
+
+SLAB_WRITE, SLAB_FAR, SLAB_PARTIAL, WHOLE = 0.57, 0.79, 0.06, 256
+"""The same of what leaves by slabs, whatever the tile: at all, for rows of D that lie apart, and
+where a tile's rows are no whole pieces of so many bytes. These and the next were fitted, with
+`predict.INTEGER_FLOW`, `predict.INTEGER_PAIR` and `task.INTEGER_HEAT`, to 319 int8 programs of 19
+shapes (``benchmarks/results/program_sweep_int8_shapes_h200.json`` and the set before it)."""
+
+SLAB_SHOWN, SLAB_LAST = 0.27, 0.63
+"""Part of the bytes' clocks that consumers who share a tile wait in any case, and that the last
+tiles take at the end."""
+
+SLAB_PASS, SLAB_MEET = 0.027, 680
+"""Clocks of a byte of D, and of two blocks of a cluster, on the way on which slices arrive: what
+consumers in turns with small tiles and a short k wait for (8192x960x320: 14.1 us in 64x128, 12.0 in
+128x160)."""
+
+
+class Writing(NamedTuple):
+    """Clocks of the writing of D, of a tile where nothing else is said.
+
+    Attributes:
+        moved: in which device memory delivers what is read and takes what is written.
+        written: the second part of them.
+        shown: that consumers who share a tile wait, whatever else they wait for.
+        passed: in which what a tile writes passes from its multiprocessor to the L2, on the way on
+            which slices arrive.
+        last: that the last tiles' writing takes.
+    """
+
+    moved: float
+    written: float
+    shown: float
+    passed: float
+    last: float
+
+
+def writing(task: Task, tile: Tile, cluster: tuple[int, int], once: float, rounds: int) -> Writing:
+    """The clocks of tiles in so many rounds.
+
+    Args:
+        task: what is computed.
+        tile: its tile.
+        cluster: blocks of a cluster along m and n.
+        once: clocks in which device memory delivers A and B as often as they are asked for.
+        rounds: tiles that a multiprocessor computes.
+    """
+    out = task.out / rounds
+    slabs = not task.partial and not (task.tma_store and tile.whole_panels)
+    if slabs:
+        factor = SLAB_WRITE
+        if not _fits(task):
+            whole = tile.tile_n * task.problem.d_bytes % WHOLE == 0
+            factor += _apart(task) * (SLAB_FAR if whole else SLAB_FAR + SLAB_PARTIAL)
+        written = out * factor
+        passed = SLAB_PASS * tile.tile_m * tile.tile_n * task.problem.d_bytes
+        passed += SLAB_MEET * (cluster != (1, 1))
+        return Writing(once / rounds + written, written, SLAB_SHOWN * out, passed, SLAB_LAST * out)
+    rows, columns = tile.tile_m * cluster[0], tile.tile_n * cluster[1]
+    written = out * _factor(task, rows, columns)
+    moved = written if task.partial else once / rounds + written
+    return Writing(moved, written, 0.0, 0.0, LAST_WRITE * out)
+
+
+def _fits(task: Task) -> bool:
+    """Whether the L2 holds D with the operands; it is then written as it would be delivered."""
+    problem = task.problem
+    return compulsory_bytes(problem) + output_bytes(problem) <= task.machine.l2_bytes
+
+
+def _factor(task: Task, rows: int, columns: int) -> float:
+    """How much longer D takes to be written, and C to be read, than as much to be delivered.
+
+    By tiles or clusters of so many elements: the more of it lies together, the better; where rows
+    are no longer than `NEAR`, all that runs at a time does.
+    """
+    if _fits(task):
+        return 1.0
+    return WRITE + _apart(task) * (WRITE_ROWS / rows + WRITE_COLUMNS / columns)
+
+
+def _apart(task: Task) -> float:
+    """How far apart the rows of D lie that tiles write at a time: 0 together, 1 far."""
+    problem = task.problem
+    return max(1 - NEAR / (problem.n // problem.halves * problem.d_bytes), 0.0)
