@@ -348,7 +348,7 @@ def _guard(program: Program, ins: Instruction) -> tuple[int, bool]:
 
 
 def _target(program: Program, ins: Instruction, number: dict[int, int], end_block: int) -> int:
-    operand = ins.operands[0]
+    operand = ins.operands[0] if ins.operands else None
     if isinstance(operand, nodes.Name) and operand.text in program.labels:
         return number.get(program.labels[operand.text], end_block)
     raise UnsupportedError(ins.line, print_instruction(ins), "branch to an unknown label")

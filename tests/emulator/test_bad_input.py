@@ -412,6 +412,13 @@ def test_an_array_of_objects_is_refused() -> None:
             "an address that is no multiple of 4 bytes: ld.param.u32 %r1, [k_param_0+2]",
         ),
         ("BODY", "ld.param.v2.u32 {%r1, %r2}, [k_param_0+4];", "the access runs over the end"),
+        ("BODY", "ld.param.u32 {}, [k_param_0];", "a destination was expected"),
+        ("BODY", "bra.uni;", "branch to an unknown label: bra.uni"),
+        ("BODY", "mov.b32 {}, %r1;", "0 parts of 32 bits; two or four of 16 or 32 each are read"),
+        ("BODY", "mov.b32 %r1, {};", "0 parts of 32 bits; two or four of 16 or 32 each are read"),
+        ("BODY", "mov.b32 %r1, {%r2};", "1 parts of 32 bits; two or four of 16 or 32"),
+        ("BODY", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, %r2;", "an address was expected"),
+        ("BODY", "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r2];", "2 registers were"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_not_guessed(old: str, new: str, message: str) -> None:

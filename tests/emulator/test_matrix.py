@@ -48,6 +48,35 @@ def _ldmatrix(
     return out, np.arange(2048, dtype=np.uint16)
 
 
+def test_addresses_of_both_widths_side_by_side() -> None:
+    """They were read from one bank: whichever came last in the call."""
+    out = np.zeros((32, 4), np.uint32)
+    body = """
+        .shared .align 16 .b8 box[1024];
+        ld.param.u64 %d1, [k_param_0];
+        mov.u32 %r1, %tid.x;
+        mad.wide.u32 %d2, %r1, 16, %d1;
+        mov.u32 %r2, box;
+        mad.lo.u32 %r3, %r1, 16, %r2;
+        add.u32 %r4, %r3, 512;
+        st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1};
+        add.u32 %r5, %r1, 100;
+        st.shared.v4.u32 [%r4], {%r5, %r5, %r5, %r5};
+        cvt.u64.u32 %d3, %r4;
+        cvt.u64.u32 %d4, %r3;
+        bar.sync 0;
+        ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r20}, [%r3];
+        ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r21}, [%d3];
+        ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r22}, [%r4];
+        ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r23}, [%d4];
+        st.global.v4.u32 [%d2], {%r20, %r21, %r22, %r23};
+    """
+    report = launch(entry(body, 1), [GlobalBuffer("out", out, writable=True)])
+    assert report.findings == (), str(report)
+    row = np.arange(32) // 4
+    np.testing.assert_array_equal(out, np.stack([row, row + 100, row + 100, row], axis=1))
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("swizzle", [0, 5])
@@ -181,7 +210,7 @@ def test_a_matrix_instruction_of_part_of_a_warp_is_told() -> None:
         ("ldmatrix.sync.aligned.m8n16.x1.shared.b8 {%r1}, [%r2];", "unsupported modifier"),
         (
             "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r2];",
-            "2 destinations were expected",
+            "2 registers were expected",
         ),
         ("tcgen05.alloc.sync.aligned;", "unknown instruction"),
         ("mul.lo.s128 %r1, %r2, %r3;", "unknown instruction"),

@@ -123,7 +123,7 @@ def test_bank_conflicts_are_counted() -> None:
     ("instruction", "message"),
     [
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r4], {%r5};", "unsupported modifier"),
-        ("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r4], {%r5};", "2 sources were expected"),
+        ("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r4], {%r5};", "2 registers were expected"),
         ("stmatrix.sync.aligned.m8n8.x1.shared.b16 %r4, {%r5};", "an address was expected"),
     ],
 )

@@ -9,6 +9,12 @@ import numpy as np
 
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.fragments import INTEGERS, Shape
+from deepgemm_codegen.emulator.instructions.matrices import (
+    Matrices,
+    batch_key,
+    matrices_of,
+    whole_warps,
+)
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT
 from deepgemm_codegen.emulator.registry import runtime, semantics
 from deepgemm_codegen.emulator.tensorcore import multiply_accumulate
@@ -26,59 +32,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # -- ldmatrix --
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadMatrices:
-    """Several ldmatrix of one kind; arrays have one element an instruction."""
-
-    count: int  # matrices each: 1, 2 or 4
-    transposed: bool
-    sites: Array
-    bank: str
-    addresses: Array
-    offsets: Array
-    targets: Array  # rows of the 32-bit bank, shape (instructions * count,)
-
-
-def _ldmatrix_key(ins: Instruction) -> tuple[str, ...] | None:
-    return None if ins.guard is not None else ins.opcode
-
-
 def _emit_ldmatrix(emitter: Emitter, batch: list[Instruction]) -> None:
-    first = batch[0]
-    words = set(first.opcode[1:-1])
-    count = next((c for c in (1, 2, 4) if f"x{c}" in words), 0)
-    known = {"sync", "aligned", "m8n8", f"x{count}", "trans", "shared", "shared::cta"}
-    if first.opcode[-1] != "b16" or not words <= known or "m8n8" not in words or not count:
-        raise emitter.fail(first, "unsupported modifier")
-    addresses, offsets, bank = [], [], ""
-    targets: list[int] = []
-    for ins in batch:
-        target, address = ins.operands
-        if not isinstance(address, nodes.Address):
-            raise emitter.fail(ins, "an address was expected")
-        items = target.items if isinstance(target, nodes.Vector) else (target,)
-        if len(items) != count:
-            raise emitter.fail(ins, f"{count} destinations were expected")
-        bank = "d" if emitter.bits(address.base, ins) == 64 else "r"
-        addresses.append(emitter.row(address.base, bank, ins))
-        offsets.append(address.offset)
-        targets.extend(emitter.row(item, "r", ins) for item in items)
-    load = _LoadMatrices(
-        count,
-        "trans" in words,
-        np.array([emitter.site(i) for i in batch], np.int64),
-        bank,
-        np.array(addresses),
-        np.array(offsets, np.int64),
-        np.array(targets),
-    )
-    emitter.line(f"load_matrices({emitter.object(load)}, {emitter.mask})")
+    for load in matrices_of(emitter, batch, address=1):
+        emitter.line(f"load_matrices({emitter.object(load)}, {emitter.mask})")
 
 
 @semantics(
     "ldmatrix",
     effects=(("shared", "read"),),
-    batch=_ldmatrix_key,
+    batch=batch_key,
     emit_batch=_emit_ldmatrix,
     shared_width=lambda _: 16,
 )
@@ -87,8 +49,8 @@ def _ldmatrix(emitter: Emitter, ins: Instruction) -> None:
 
 
 @runtime
-def load_matrices(context: Context, load: _LoadMatrices, mask: Array | None) -> None:
-    """Lanes 8j..8j+7 of a warp give the rows of matrix j; register j of a lane is from matrix j."""
+def load_matrices(context: Context, load: Matrices, mask: Array | None) -> None:
+    """``ldmatrix``: see `matrices`."""
     n, count, warps = load.sites.size, load.count, context.lanes // 32
     key = id(load)
     cached = context.cache.get(key)
@@ -119,28 +81,10 @@ def load_matrices(context: Context, load: _LoadMatrices, mask: Array | None) -> 
     else:
         words = rows.view(np.uint32).reshape(n, warps, count, 32).transpose(0, 2, 1, 3)
     result = words.reshape(n * count, context.lanes)
-    bank = context.banks["r"]
+    bank, targets = context.banks["r"], load.registers.reshape(-1)
     if mask is not None:
-        result = np.where(np.repeat(whole, 32), result, bank[load.targets])
-    bank[load.targets] = result
-
-
-def whole_warps(context: Context, site: int, mask: Array) -> Array:
-    """Warps (bool) whose lanes are all active; part of a warp is a finding."""
-    warps = mask.reshape(-1, 32)
-    whole = np.asarray(warps.all(axis=1))
-    partial = np.asarray(warps.any(axis=1)) & ~whole
-    if partial.any():
-        warp = int(np.flatnonzero(partial)[0])
-        lane = warp * 32 + int(np.flatnonzero(warps[warp])[0])
-        context.collector.add(
-            "divergent-instruction",
-            "a warp-wide instruction that a part of a warp reached",
-            site,
-            lane,
-            count=int(partial.sum()),
-        )
-    return whole
+        result = np.where(np.repeat(whole, 32), result, bank[targets])
+    bank[targets] = result
 
 
 # -- mma --

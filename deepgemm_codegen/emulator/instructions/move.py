@@ -42,12 +42,20 @@ def _mov(emitter: Emitter, ins: Instruction) -> None:
         emitter.copy(emitter.target(target, raw, ins), emitter.source(source, raw, ins))
 
 
+def _part(emitter: Emitter, ins: Instruction, vector: nodes.Vector, code: str) -> int:
+    """Bits of each of the parts that make a register."""
+    bits, count = int(code[1:]), len(vector.items)
+    if count not in (2, 4) or bits // count not in (16, 32):
+        raise emitter.fail(
+            ins, f"{count} parts of {bits} bits; two or four of 16 or 32 each are read"
+        )
+    return bits // count
+
+
 def _unpack(
     emitter: Emitter, ins: Instruction, target: nodes.Vector, source: nodes.Operand, code: str
 ) -> None:
-    part = int(code[1:]) // len(target.items)
-    if part not in (16, 32):
-        raise emitter.fail(ins, f"parts of {part} bits")
+    part = _part(emitter, ins, target, code)
     whole = emitter.source(source, f"u{code[1:]}", ins)
     for i, item in enumerate(target.items):
         if isinstance(item, nodes.Name) and item.text == "_":
@@ -59,9 +67,7 @@ def _unpack(
 def _pack(
     emitter: Emitter, ins: Instruction, target: nodes.Operand, source: nodes.Vector, code: str
 ) -> None:
-    part = int(code[1:]) // len(source.items)
-    if part not in (16, 32):
-        raise emitter.fail(ins, f"parts of {part} bits")
+    part = _part(emitter, ins, source, code)
     # Through scratch: the target's row may be seen by a source only when they are one register.
     whole = emitter.scratch(f"u{code[1:]}")
     for i, item in enumerate(source.items):
@@ -108,6 +114,8 @@ def _ld_param(emitter: Emitter, ins: Instruction) -> None:
     offset = slot.offset + address.offset
     targets = ins.operands[0]
     items = targets.items if isinstance(targets, nodes.Vector) else (targets,)
+    if not items:
+        raise emitter.fail(ins, "a destination was expected")
     if address.offset < 0 or address.offset + width * len(items) > slot.size:
         raise emitter.fail(ins, "the access runs over the end of the parameter")
     if offset % (width * len(items)):
