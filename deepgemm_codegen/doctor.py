@@ -5,7 +5,6 @@ Every check becomes one line, whatever it meets. A line that is not ``ok`` says 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -160,10 +159,7 @@ def _cache() -> Finding:
     info = Cache.from_env().info()
     if info.folder is None:
         return Finding("cache", "none", "no home folder; set DGEMM_CACHE_DIR to keep kernels")
-    at = info.folder
-    while not at.exists():
-        at = at.parent
-    if not os.access(at, os.W_OK):
+    if not info.keeps:
         return Finding(
             "cache", "none", f"{info.folder} cannot be written; set DGEMM_CACHE_DIR to keep kernels"
         )

@@ -50,8 +50,9 @@ def _as_text(info: CacheInfo, templates: TemplateCache | None, most: int | None)
         return "no folder: there is no home to keep one in; set DGEMM_CACHE_DIR to have one\n"
     count, size = templates.usage() if templates else (0, 0)
     used, limit = _kilobytes(info.size_bytes), _kilobytes(info.limit_bytes)
+    keeps = "" if info.keeps else ", which cannot be written: nothing is kept"
     lines = [
-        f"folder     {info.folder}",
+        f"folder     {info.folder}{keeps}",
         f"kernels    {len(info.entries)}, {used} of at most {limit}",
         f"templates  {count}, {_kilobytes(size)}",
     ]

@@ -59,6 +59,14 @@ class CacheInfo:
         """All entries together."""
         return sum(entry.size_bytes for entry in self.entries)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether kernels can be kept: there is a folder to write to, or room to make it."""
+        if self.folder is None:
+            return False
+        there = next(at for at in (self.folder, *self.folder.parents) if os.path.lexists(at))
+        return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
 
 def cache_key(**parts: object) -> str:
     """The SHA-256 of named parts, each a JSON value; the order they are named in is no matter.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from deepgemm_codegen import doctor
 from tests.cli.conftest import SMALL, Cli, Result
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -176,3 +175,21 @@ def test_a_cache_without_a_home(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
     result = cli("cache", "info")
     assert result.code == 0
     assert result.out.startswith("no folder: ")
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "loop", "locked"])
+def test_a_cache_that_cannot_be_written_is_told(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    """Commands do without it, so that nothing else would tell why each compile is anew."""
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    if place == "locked" and os.access(tmp_path / "locked", os.W_OK):
+        pytest.skip("this user may write everywhere")
+    folder = tmp_path / place
+    monkeypatch.setenv("DGEMM_CACHE_DIR", str(folder))
+    assert f"folder     {folder}, which cannot be written: nothing is kept\n" in (
+        cli("cache", "info").out
+    )
+    assert f"{folder} cannot be written; set DGEMM_CACHE_DIR to keep kernels" in cli("doctor").out
