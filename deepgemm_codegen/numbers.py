@@ -1,12 +1,21 @@
-"""Whole numbers as people write them, and the range that sizes have."""
+"""Numbers as people write them, and the range that sizes have."""
 
 from __future__ import annotations
 
 import re
+import struct
+from math import copysign, inf
 
 from deepgemm_codegen.errors import InputError
 
-__all__ = ["DEFAULT_ALIGNMENT", "MAX_DIMENSION", "check_range", "what_to_write", "whole_number"]
+__all__ = [
+    "DEFAULT_ALIGNMENT",
+    "MAX_DIMENSION",
+    "as_fp32",
+    "check_range",
+    "what_to_write",
+    "whole_number",
+]
 
 MAX_DIMENSION = 2**31 - 1024
 """Largest m, n, k, batch or leading dimension.
@@ -56,3 +65,13 @@ def check_range(value: int, name: str, low: int, high: int) -> None:
         raise InputError(f"{name} = {value}: too small; the smallest is {low}")
     if value > high:
         raise InputError(f"{name} = {value}: too large; the largest is {high}")
+
+
+def as_fp32(text: str) -> float:
+    """What fp32 makes of a decimal; an infinity where its range ends, also by rounding up."""
+    value = float(text)
+    try:
+        single: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return copysign(inf, value)
+    return single

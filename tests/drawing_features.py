@@ -41,6 +41,7 @@ LAST = (
     "quantize:int8", "quantize:uint8:zero_point=128", "quantize:e4m3", "quantize:int8:per_token",
     "quantize:int8:scale=dynamic", "quantize:e4m3:scale=dynamic", "quantize:e5m2:per_channel",
     "quantize:int8:per_tensor:zero_point=per_tensor", "quantize:e4m3:saturate=no",
+    "quantize:int8:scale=0.3", "quantize:uint8:scale=1.7:divide", "quantize:e4m3:scale=0.1",
 )  # fmt: skip
 
 CHOICES: dict[str, tuple[object, ...]] = {

@@ -8,6 +8,7 @@ Every name is an array with one element a lane, so that an instruction is one nu
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ __all__ = ["SPECIAL", "Emitter", "code_of"]
 
 _BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "f16": 16, "u32": 32, "s32": 32, "f32": 32}
 _BITS |= {"u64": 64, "s64": 64, "f64": 64}
+_WHOLE = frozenset({"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"})
+"""Types of whole numbers, as opcodes name them."""
+
 SPECIAL = frozenset(
     {f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"}
     | {f"%{name}.{axis}" for name in ("clusterid", "nclusterid") for axis in "xyz"}
@@ -188,7 +192,11 @@ class Emitter:
         return self.use(f"t{number}_{code}")
 
     def literal(self, operand: nodes.Immediate, code: str, ins: nodes.Instruction) -> int | float:
-        """Value of an immediate: an integer wrapped to the type, or a float."""
+        """Value of an immediate: an integer wrapped to the type, or a float.
+
+        Raises:
+            UnsupportedError: a literal of another kind than the type is, which ptxas refuses too.
+        """
         text = operand.text
         negative = text.startswith("-")
         digits = text.lstrip("-")
@@ -196,26 +204,32 @@ class Emitter:
             if code == "pred":
                 return int(digits, 0)
             if digits[:2] in ("0f", "0F", "0d", "0D"):
-                single = digits[1] in "fF"
-                raw = bytes.fromhex(digits[2:])
-                value = float(struct.unpack(">f" if single else ">d", raw)[0])
-                value = -value if negative else value
-                if code[0] != "f":
-                    form = ">f" if code in ("u32", "s32") else ">d"
-                    return int.from_bytes(struct.pack(form, value), "big")
-                return value
-            if "." in digits:
-                value = float(digits)
-                return -value if negative else value
-            number = whole_number(digits)
+                form = ">f" if digits[1] in "fF" else ">d"
+                value = float(struct.unpack(form, bytes.fromhex(digits[2:]))[0])
+            elif "." in digits or re.fullmatch(r"\d+[eE][+-]?\d+", digits):
+                form, value = ">d", float(digits)
+            else:
+                return self._whole(whole_number(digits) * (-1 if negative else 1), text, code, ins)
         except ValueError:
             raise self.fail(ins, f"unreadable literal '{text}'") from None
-        number = -number if negative else number
+        if code == "f16":
+            raise self.fail(ins, f"'{text}': no literal is of type f16")
+        value = -value if negative else value
         if code[0] == "f":
-            # An integer literal in a float position is the bit pattern.
-            form = {"f32": "<If", "f64": "<Qd"}[code]
-            raw = struct.pack(form[:2], number & ((1 << _BITS[code]) - 1))
-            return float(struct.unpack("<" + form[2], raw)[0])
+            return value
+        # Untyped bits may be written as a number of their width, and so may what moves as bits.
+        words = {*ins.opcode}
+        if not words & {"b32" if form == ">f" else "b64", "f32", "f64"} or words & _WHOLE:
+            raise self.fail(ins, f"'{text}' is no whole number")
+        packed = struct.pack(form, value)
+        if len(packed) * 8 != _BITS[code]:
+            raise self.fail(ins, f"'{text}' is not {_BITS[code]} bits wide")
+        return int.from_bytes(packed, "big")
+
+    def _whole(self, number: int, text: str, code: str, ins: nodes.Instruction) -> int:
+        """A whole number wrapped to an integer type."""
+        if code[0] == "f":
+            raise self.fail(ins, f"'{text}' is no floating-point number; write {text}.0")
         bits = _BITS[code]
         number &= (1 << bits) - 1
         if code[0] == "s" and number >> (bits - 1):

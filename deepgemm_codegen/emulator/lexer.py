@@ -16,7 +16,7 @@ _TOKENS = re.compile(
       (?P<space>[ \t\r]+|//[^\n]*|/\*.*?\*/)
     | (?P<newline>\n)
     | (?P<number>0[fF][0-9a-fA-F]{8} | 0[dD][0-9a-fA-F]{16} | 0[xX][0-9a-fA-F]+U? | 0[bB][01]+U?
-        | \d+\.\d*(?:[eE][+-]?\d+)? | \d+U?)
+        | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+ | \d+U?)
     | (?P<word>[%$_A-Za-z][\w$]*(?:(?:\.|::)[\w$]+)*)
     | (?P<directive>\.[A-Za-z_][\w$]*(?:(?:\.|::)[\w$]+)*)
     | (?P<string>"[^"\n]*")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import struct
+from math import isinf
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.dtypes import DTYPES, FP32, parse_dtype
@@ -18,7 +18,13 @@ from deepgemm_codegen.epilogue.kinds import (
 from deepgemm_codegen.epilogue.step import EpilogueStep, StepOperand, setting_value
 from deepgemm_codegen.epilogue.table import STEPS
 from deepgemm_codegen.errors import InputError, nearest
-from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range, whole_number
+from deepgemm_codegen.numbers import (
+    DEFAULT_ALIGNMENT,
+    MAX_DIMENSION,
+    as_fp32,
+    check_range,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -190,20 +196,11 @@ def _number(option: Option, text: str) -> str:
     """A finite number as the shortest decimal that gives the same fp32."""
     if _NUMBER.fullmatch(text) is None:
         raise InputError(f"{option.name} = {text}: not a finite decimal number")
-    value = _as_fp32(text)
-    if value is None:
+    value = as_fp32(text)
+    if isinf(value):
         raise InputError(f"{option.name} = {text}: beyond fp32, whose largest is 3.4028235e38")
     forms = (f"{value:.{digits}g}" for digits in range(1, 9))
-    return next((short for short in forms if _as_fp32(short) == value), f"{value:.9g}")
-
-
-def _as_fp32(text: str) -> float | None:
-    """What fp32 makes of a decimal; None beyond its range, where rounding up may lead too."""
-    try:
-        value: float = struct.unpack("<f", struct.pack("<f", float(text)))[0]
-    except OverflowError:
-        return None
-    return value
+    return next((short for short in forms if as_fp32(short) == value), f"{value:.9g}")
 
 
 _READERS: dict[str, Callable[[Option, str], str]] = {

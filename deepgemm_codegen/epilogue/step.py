@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deepgemm_codegen.dtypes import DTYPES, FP32
 from deepgemm_codegen.epilogue.kinds import DYNAMIC, Access, OperandKind, StepKind
 from deepgemm_codegen.epilogue.table import STEPS
-from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT
+from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, as_fp32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,11 +138,14 @@ def column_vectors(epilogue: tuple[EpilogueStep, ...]) -> list[str]:
 
 
 def setting_value(kind: StepKind, name: str, text: str) -> float | bool | str:
-    """The value of a setting as the step's meaning takes it."""
+    """The value of a setting as the step's meaning takes it.
+
+    A number is the one that the kernel's literal gives: what fp32 makes of its text.
+    """
     option = next(option for option in kind.options if option.name == name)
     if option.kind == "switch":
         return text == "yes"
-    return text if option.kind in ("type", "word") else float(text)
+    return text if option.kind in ("type", "word") else as_fp32(text)
 
 
 def _words(kind: OperandKind, operand: StepOperand) -> list[str]:

@@ -36,7 +36,7 @@ def _quantize(draw: st.DrawFn) -> list[str]:
     if draw(st.booleans()):
         return []
     to = draw(st.sampled_from(["int8", "uint8", "e4m3", "e5m2"]))
-    scale = draw(st.sampled_from(["", "0.5", "per_tensor", "per_token", "per_channel"]))
+    scale = draw(st.sampled_from(["", "0.3", "1.7", "per_tensor", "per_token", "per_channel"]))
     words = ["quantize", to, *([f"scale={scale}"] if scale else [])]
     if scale.startswith("per_") and scale != "per_tensor":
         words.append(f"scale_dtype={draw(_TYPES)}")

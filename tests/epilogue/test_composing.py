@@ -91,3 +91,10 @@ def test_sixty_four_steps(arch: str) -> None:
     layout = "nt" if arch == "sm_90a" else "nn"
     text = f"m=24 n=24 k=16 layout={layout} arch={arch} dtype_d=fp32 epilogue={steps}"
     assert_right(text, CHOICES[arch], effort=0.1)
+
+
+@pytest.mark.parametrize("scale", ["0.3", "1.3"])
+@pytest.mark.parametrize("dtype", ["fp16", "int8"])
+def test_a_number_is_what_fp32_makes_of_it(dtype: str, scale: str) -> None:
+    """95 * 0.3 is below 28.5, and times the kernel's 0.3f above: the judge takes the kernel's."""
+    assert_right(f"m=130 n=96 k=72 dtype={dtype} epilogue=quantize:int8:scale={scale}", effort=0.3)
