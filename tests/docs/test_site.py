@@ -20,6 +20,7 @@ from deepgemm_codegen.cli.entry import run
 from deepgemm_codegen.decide.families import FAMILIES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.specfile.fields import HELP
+from tests.emulator.forms import FORMS
 
 ROOT = Path(deepgemm_codegen.__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -52,6 +53,19 @@ def test_what_follows_from_the_code_is_fresh(name: str, made: dict[str, str]) ->
 def test_the_reference_has_every_field_and_step(made: dict[str, str]) -> None:
     rows = set(re.findall(r"^\| `(\w+)` \|", made["reference.md"], re.MULTILINE))
     assert rows == {*HELP, *STEPS}
+
+
+def test_the_table_of_steps_has_every_step() -> None:
+    page = (DOCS / "yaml.md").read_text(encoding="utf-8")
+    table = page[page.index("| step | options |") :].split("\n\n")[0]
+    first_cells = [row.split("|")[1] for row in table.splitlines()[2:]]
+    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == {*STEPS}
+
+
+def test_the_count_of_recorded_forms_is_told_as_it_is() -> None:
+    page = (DOCS / "emulator.md").read_text(encoding="utf-8")
+    told = re.findall(r"with (\d+) instruction forms|all (\d+) agree", page)
+    assert {int(number) for pair in told for number in pair if number} == {len(FORMS)}
 
 
 def test_the_picture_shows_every_family(made: dict[str, str]) -> None:

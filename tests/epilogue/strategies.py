@@ -9,10 +9,14 @@ _AXES = st.sampled_from(["row", "column"])
 
 
 _MATRICES = ("residual", "store")
+_PAIRS = ("swiglu", "geglu", "swiglu:gate=second")
 _KINDS = (
     *("bias", "scale", "residual", "store", "relu", "relu6", "clamp"),
     *("gelu", "gelu_tanh", "silu"),
 )
+
+DRAWN = {*_KINDS, *(pair.split(":")[0] for pair in _PAIRS), "quantize"}
+"""The kinds of steps that a chain may have."""
 
 
 @st.composite
@@ -56,6 +60,6 @@ def chains(draw: st.DrawFn, most: int) -> list[str]:
     steps = draw(st.lists(_step(), max_size=most))
     if draw(st.integers(0, 3)) == 0:
         place = next((i for i, step in enumerate(steps) if step.startswith(_MATRICES)), len(steps))
-        pair = draw(st.sampled_from(["swiglu", "geglu", "swiglu:gate=second"]))
+        pair = draw(st.sampled_from(_PAIRS))
         steps.insert(draw(st.integers(0, place)), pair)
     return [*steps, *draw(_quantize())]
