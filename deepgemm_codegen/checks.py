@@ -6,16 +6,23 @@ The words of ``verify --checks`` and of a file's ``require`` are these tables' k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 __all__ = [
     "CHECKS",
     "DEFAULT_CHECKS",
+    "EFFORTS",
+    "MOST_SEED",
     "REQUIREMENTS",
     "Limit",
     "Requirement",
+    "check_judging",
     "parse_checks",
 ]
 
@@ -33,6 +40,13 @@ CHECKS: dict[str, str] = {
 
 DEFAULT_CHECKS = frozenset({"exact", "random", "hostile", "races", "emulator", "require"})
 """What is checked where nothing else is asked for."""
+
+
+MOST_SEED = 2**32 - 1
+"""The largest seed of inputs and samples."""
+
+EFFORTS = (0.01, 1000.0)
+"""The least and the most effort: a factor on the number of thread blocks that are emulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +119,18 @@ def parse_checks(text: str, option: str = "--checks") -> frozenset[str]:
             known = f"; known: {', '.join(CHECKS)}, all"
             raise InputError(f"{option}: no check is called '{word}'{close or known}")
     return frozenset(CHECKS) if "all" in words else frozenset(words)
+
+
+def check_judging(seed: object, effort: object, checks: Collection[str]) -> None:
+    """Refuses what no kernel can be judged by.
+
+    Raises:
+        InputError: a seed or an effort outside its bounds, or a kind of check that nobody knows.
+    """
+    if not (isinstance(seed, Integral) and 0 <= int(seed) <= MOST_SEED):
+        raise InputError(f"seed = {seed}: give a whole number from 0 to {MOST_SEED}")
+    low, high = EFFORTS
+    if not (isinstance(effort, Real) and low <= float(effort) <= high):  # NaN is not
+        raise InputError(f"effort = {effort}: give a number from {low} to {high}")
+    for word in sorted(set(checks) - set(CHECKS)):
+        raise InputError(f"checks: no check is called '{word}'; known: {', '.join(CHECKS)}")

@@ -54,23 +54,30 @@ def pytest_configure(config: pytest.Config) -> None:
     paths = config.getoption("deepgemm")
     if not paths:
         return
-    _checks(config)
+    _options(config)
     given = config.args_source is pytest.Config.ArgsSource.ARGS
     config.args[:] = [*(config.args if given else ()), *paths]
 
 
-def _checks(config: pytest.Config) -> frozenset[str]:
-    """The kinds of check.
+def _options(config: pytest.Config) -> Options:
+    """How kernels are judged.
 
     Raises:
-        UsageError: an unknown word.
+        UsageError: an unknown kind of check, or a number out of bounds.
     """
     from deepgemm_codegen.checks import DEFAULT_CHECKS, parse_checks  # noqa: PLC0415
     from deepgemm_codegen.errors import InputError  # noqa: PLC0415
+    from deepgemm_codegen.verification import Options  # noqa: PLC0415
 
-    words = config.getoption("--deepgemm-checks")
+    option = config.getoption
+    words = option("--deepgemm-checks")
     try:
-        return DEFAULT_CHECKS if words is None else parse_checks(words, "--deepgemm-checks")
+        return Options(
+            on=option("--deepgemm-on"),
+            seed=option("--deepgemm-seed"),
+            effort=option("--deepgemm-effort"),
+            checks=DEFAULT_CHECKS if words is None else parse_checks(words, "--deepgemm-checks"),
+        )
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
 
@@ -143,24 +150,13 @@ class KernelItem(pytest.Item):
         from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415
         from deepgemm_codegen.verification import judge  # noqa: PLC0415
 
-        outcome = judge(self.job, self._options())
+        outcome = judge(self.job, _options(self.config))
         if outcome.verdict is not None:
             self.user_properties.append(("judged_on", outcome.verdict.where))
         if outcome.status != "passed" or outcome.verdict is None:
             raise KernelFailedError(outcome)
         text = "\n".join(format_verdict(outcome.verdict))
         self.add_report_section("call", "verdict", text)
-
-    def _options(self) -> Options:
-        from deepgemm_codegen.verification import Options  # noqa: PLC0415
-
-        option = self.config.getoption
-        return Options(
-            on=option("--deepgemm-on"),
-            seed=option("--deepgemm-seed"),
-            effort=option("--deepgemm-effort"),
-            checks=_checks(self.config),
-        )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The verdict; a traceback would tell nothing of a kernel."""

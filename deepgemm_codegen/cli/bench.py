@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deepgemm_codegen.checks import MOST_SEED
 from deepgemm_codegen.cli.flags import (
     Command,
     SectionedOption,
@@ -181,7 +182,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--seed"],
-            type=Whole(0, 2**32 - 1),
+            type=Whole(0, MOST_SEED),
             default=0,
             metavar="NUMBER",
             help="of the random operands and of the rows that are checked  [default: 0]",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepgemm_codegen.checks import CHECKS, DEFAULT_CHECKS, parse_checks
+from deepgemm_codegen.checks import CHECKS, DEFAULT_CHECKS, EFFORTS, MOST_SEED, parse_checks
 from deepgemm_codegen.cli.flags import (
     Command,
     SectionedOption,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND", "seconds_of"]
 
 _FORMAT = "1.1"
-_MOST_SEED = 2**32 - 1
 _MOST_JOBS = 256
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -286,7 +285,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--seed"],
-            type=Whole(0, _MOST_SEED),
+            type=Whole(0, MOST_SEED),
             default=0,
             metavar="NUMBER",
             help="of the random inputs, the sampled blocks and the sampled kernels  [default: 0]",
@@ -294,7 +293,7 @@ COMMAND = Command(
         ),
         SectionedOption(
             ["--effort"],
-            type=Number(0.01, 1000.0),
+            type=Number(*EFFORTS),
             default=1.0,
             callback=_a_number,
             metavar="FACTOR",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.checks import DEFAULT_CHECKS
+from deepgemm_codegen.checks import DEFAULT_CHECKS, check_judging
 from deepgemm_codegen.errors import KernelLackError
 from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.teams import choose_blocks, team_of
@@ -45,6 +45,9 @@ class Settings:
         checks: see `deepgemm_codegen.checks.CHECKS`.
         deadline: time (``time.monotonic``) after which no launch begins.
         jobs: processes that the emulator may use.
+
+    Raises:
+        InputError: see `deepgemm_codegen.checks.check_judging`.
     """
 
     seed: int = 0
@@ -52,6 +55,9 @@ class Settings:
     checks: frozenset[str] = DEFAULT_CHECKS
     deadline: float = inf
     jobs: int = 1
+
+    def __post_init__(self) -> None:
+        check_judging(self.seed, self.effort, self.checks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

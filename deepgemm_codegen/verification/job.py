@@ -8,7 +8,7 @@ from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.checks import DEFAULT_CHECKS, Requirement
+from deepgemm_codegen.checks import DEFAULT_CHECKS, Requirement, check_judging
 from deepgemm_codegen.errors import (
     CodegenError,
     EnvironmentLackError,
@@ -67,6 +67,9 @@ class Options:
         costs: whether memory accesses are counted for a report.
         deadline: time (``time.monotonic``) after which nothing is begun.
         jobs: processes that share the launches of one kernel.
+
+    Raises:
+        InputError: see `deepgemm_codegen.checks.check_judging`.
     """
 
     on: Judge = "auto"
@@ -76,6 +79,9 @@ class Options:
     costs: bool = False
     deadline: float = inf
     jobs: int = 1
+
+    def __post_init__(self) -> None:
+        check_judging(self.seed, self.effort, self.checks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,9 @@ def test_pytest_refuses_unknown_kinds() -> None:
     done = run_pytest("--deepgemm", "a.yaml", "--deepgemm-checks=all,x")
     assert done.returncode == 4
     assert "--deepgemm-checks: no check is called 'x'" in done.stdout + done.stderr
+    done = run_pytest("--deepgemm", "a.yaml", "--deepgemm-effort=nan")
+    assert done.returncode == 4
+    assert "effort = nan: give a number from 0.01 to 1000.0" in done.stdout + done.stderr
 
 
 def test_the_plugin_costs_nothing_when_it_is_not_used() -> None:

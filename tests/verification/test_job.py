@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.checks import DEFAULT_CHECKS, Requirement
-from deepgemm_codegen.errors import EnvironmentLackError, ToolError
+from deepgemm_codegen.checks import CHECKS, DEFAULT_CHECKS, Requirement
+from deepgemm_codegen.errors import EnvironmentLackError, InputError, ToolError
 from deepgemm_codegen.harness import format_verdict
 from deepgemm_codegen.harness.memory_costs import cost_lines
+from deepgemm_codegen.harness.trials import Settings
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
 from deepgemm_codegen.verification import Job, Options, Outcome, judge, speed
@@ -345,3 +346,28 @@ def test_processes_share_the_launches_of_one_kernel(fields: dict[str, Any]) -> N
     assert shared.verdict == alone.verdict
     assert progress[-1] == (len(progress), len(progress))
     assert len(progress) >= len(shared.verdict.checks)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"seed": -1}, "seed = -1: give a whole number from 0 to 4294967295"),
+        ({"seed": 2**32}, "seed = 4294967296: give a whole number from 0 to 4294967295"),
+        ({"seed": 1.5}, "seed = 1.5: give a whole number from 0 to 4294967295"),
+        ({"effort": 0}, "effort = 0: give a number from 0.01 to 1000.0"),
+        ({"effort": float("nan")}, "effort = nan: give a number from 0.01 to 1000.0"),
+        ({"effort": float("inf")}, "effort = inf: give a number from 0.01 to 1000.0"),
+        ({"effort": "1"}, "effort = 1: give a number from 0.01 to 1000.0"),
+        (
+            {"checks": frozenset({"exakt"})},
+            f"checks: no check is called 'exakt'; known: {', '.join(CHECKS)}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("what", [Options, Settings])
+def test_what_nothing_can_be_judged_by(
+    what: type[Options | Settings], given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        what(**given)
+    assert str(caught.value) == message
