@@ -37,13 +37,13 @@ says what is executed, checked and left out, and how to add an instruction.
 
 from __future__ import annotations
 
+from deepgemm_codegen.emulator.buffers import GlobalBuffer, LazyArray, Pointer, PointerTable
 from deepgemm_codegen.emulator.costs import GlobalCost, SharedCost
 from deepgemm_codegen.emulator.faults import LaunchError, PtxSyntaxError, UnsupportedError
 from deepgemm_codegen.emulator.findings import Actor, Finding, Place
 from deepgemm_codegen.emulator.instructions.approximate import Tolerance
 from deepgemm_codegen.emulator.kernel import Checks, Kernel, Report, Statistics, run
 from deepgemm_codegen.emulator.launch import Launch
-from deepgemm_codegen.emulator.memory import GlobalBuffer, LazyArray, Pointer, PointerTable
 from deepgemm_codegen.emulator.nodes import Module
 from deepgemm_codegen.emulator.parser import parse
 from deepgemm_codegen.emulator.tensormap import TensorMap

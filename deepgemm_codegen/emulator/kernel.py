@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deepgemm_codegen.emulator import instructions
+from deepgemm_codegen.emulator.buffers import GlobalBuffer
 from deepgemm_codegen.emulator.context import Context
 from deepgemm_codegen.emulator.costs import CostListener, GlobalCost, SharedCost
 from deepgemm_codegen.emulator.dependent import EarlyAccesses
@@ -23,7 +24,7 @@ from deepgemm_codegen.emulator.instructions.approximate import Tolerance, tolera
 from deepgemm_codegen.emulator.joins import joins_of
 from deepgemm_codegen.emulator.launch import Dim3, Launch, check_launch, check_shared
 from deepgemm_codegen.emulator.machine import Machine
-from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory
+from deepgemm_codegen.emulator.memory import GlobalMemory
 from deepgemm_codegen.emulator.ordering import OrderListener
 from deepgemm_codegen.emulator.parameters import pack
 from deepgemm_codegen.emulator.parser import parse

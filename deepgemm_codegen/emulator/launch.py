@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.emulator.buffers import GlobalBuffer, Pointer, PointerTable
 from deepgemm_codegen.emulator.faults import LaunchError
-from deepgemm_codegen.emulator.memory import GlobalBuffer, Pointer, PointerTable
 from deepgemm_codegen.emulator.tensormap import TensorMap
 from deepgemm_codegen.errors import InputError
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.buffers import GlobalBuffer, Pointer, PointerTable
 from deepgemm_codegen.emulator.faults import LaunchError
-from deepgemm_codegen.emulator.memory import GlobalBuffer, GlobalMemory, Pointer, PointerTable
 from deepgemm_codegen.emulator.tensormap import MAP_BYTES, PlacedMap, TensorMap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deepgemm_codegen.emulator.memory import GlobalMemory
     from deepgemm_codegen.emulator.program import ParameterSlot, Program
 
 __all__ = ["pack"]

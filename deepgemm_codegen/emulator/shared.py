@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.listeners import LANE_MASK, Access, Strong, split_id
-from deepgemm_codegen.emulator.memory import RAW
 
 if TYPE_CHECKING:
     from collections.abc import Callable

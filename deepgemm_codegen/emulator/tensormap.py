@@ -7,10 +7,11 @@ The hardware's 128 bytes are opaque and made by the driver; here a launch passes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.emulator.buffers import GlobalBuffer, Pointer
 from deepgemm_codegen.emulator.faults import LaunchError
-from deepgemm_codegen.emulator.memory import GlobalBuffer, Pointer
 from deepgemm_codegen.emulator.swizzle import SWIZZLES
 
 if TYPE_CHECKING:
@@ -47,32 +48,50 @@ class TensorMap:
     swizzle_bytes: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.buffer, GlobalBuffer | Pointer):
+            raise LaunchError(
+                f"tensor map: of a {type(self.buffer).__name__}; give a GlobalBuffer, or a pointer"
+                " into one"
+            )
+        for name in ("sizes", "strides_bytes", "box"):
+            value = getattr(self, name)
+            whole = isinstance(value, tuple) and all(isinstance(n, Integral) for n in value)
+            if not whole:
+                raise LaunchError(f"tensor map: {name} = {value!r}; give a tuple of whole numbers")
         rank = len(self.sizes)
         if not 1 <= rank <= 5 or (len(self.strides_bytes), len(self.box)) != (rank - 1, rank):
             raise LaunchError(
                 f"tensor map: {rank} sizes, {len(self.strides_bytes)} strides and a box of "
                 f"{len(self.box)} numbers; with n sizes (1 to 5), n - 1 and n are needed"
             )
-        row = self.box[0] * self.element_bytes
-        strides = self.strides_bytes
+        row, strides = self.box[0] * self.element_bytes, self.strides_bytes
+        swizzles = ", ".join(map(str, sorted(SWIZZLES)))
         limits = (
-            (self.element_bytes in (1, 2, 4, 8), f"elements of {self.element_bytes} bytes"),
-            (all(0 < s <= 1 << 32 for s in self.sizes), f"sizes {self.sizes}"),
+            (
+                self.element_bytes in (1, 2, 4, 8),
+                f"elements of {self.element_bytes} bytes; they have 1, 2, 4 or 8",
+            ),
+            (all(0 < s <= 1 << 32 for s in self.sizes), f"sizes {self.sizes}; each is 1 to 2^32"),
             (
                 all(s % 16 == 0 and 0 < s < 1 << 40 for s in strides),
-                f"strides of {', '.join(map(str, strides))} bytes",
+                f"strides of {', '.join(map(str, strides))} bytes; each is a multiple of 16 < 2^40",
             ),
-            (all(0 < b <= 256 for b in self.box), f"a box of {self.box}"),
-            (row % 16 == 0, f"a box row of {row} bytes, no multiple of 16"),
-            (self.swizzle_bytes in SWIZZLES, f"a swizzle of {self.swizzle_bytes} bytes"),
+            (all(0 < b <= 256 for b in self.box), f"a box of {self.box}; each number is 1 to 256"),
             (
-                not self.swizzle_bytes or row <= self.swizzle_bytes,
-                f"a box row of {row} bytes, wider than the swizzle's {self.swizzle_bytes}",
+                self.swizzle_bytes in SWIZZLES,
+                f"a swizzle of {self.swizzle_bytes!r} bytes; it is one of {swizzles}",
             ),
         )
         for good, what in limits:
             if not good:
                 raise LaunchError(f"tensor map: {what}")
+        if row % 16:
+            raise LaunchError(f"tensor map: a box row of {row} bytes, no multiple of 16")
+        if self.swizzle_bytes and row > self.swizzle_bytes:
+            raise LaunchError(
+                f"tensor map: a box row of {row} bytes, wider than the swizzle's"
+                f" {self.swizzle_bytes}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

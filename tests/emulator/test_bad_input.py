@@ -387,7 +387,7 @@ def test_another_byte_order_is_refused() -> None:
 
 def test_an_array_of_objects_is_refused() -> None:
     told = refused((1, 1, 1), (1, 1, 1), params=(np.array([None, "x"]), 0))
-    assert told == "buffer 'p' holds Python objects; pass an array of numbers"
+    assert told == "buffer 'p' is an array of Python objects; pass one of numbers"
 
 
 @pytest.mark.parametrize(

@@ -213,13 +213,18 @@ def test_a_map_that_reaches_past_its_buffer() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"element_bytes": 3}, "elements of 3 bytes"),
-        ({"sizes": (0, 4)}, r"sizes \(0, 4\)"),
-        ({"strides_bytes": (130,)}, "strides of 130 bytes"),
-        ({"box": (64, 257)}, r"a box of \(64, 257\)"),
+        ({"element_bytes": 3}, "elements of 3 bytes; they have 1, 2, 4 or 8"),
+        ({"element_bytes": "2"}, "elements of 2 bytes; they have 1, 2, 4 or 8"),
+        ({"sizes": (0, 4)}, r"sizes \(0, 4\); each is 1 to 2\^32"),
+        ({"sizes": 64}, "sizes = 64; give a tuple of whole numbers"),
+        ({"box": (64.0, 32)}, r"box = \(64\.0, 32\); give a tuple of whole numbers"),
+        ({"buffer": np.zeros(4)}, "of a ndarray; give a GlobalBuffer, or a pointer into one"),
+        ({"strides_bytes": (130,)}, r"strides of 130 bytes; each is a multiple of 16 < 2\^40"),
+        ({"box": (64, 257)}, r"a box of \(64, 257\); each number is 1 to 256"),
         ({"box": (4, 4)}, "a box row of 8 bytes, no multiple of 16"),
         ({"box": (128, 4)}, "a box row of 256 bytes, wider than the swizzle's 128"),
-        ({"swizzle_bytes": 16}, "a swizzle of 16 bytes"),
+        ({"swizzle_bytes": 16}, "a swizzle of 16 bytes; it is one of 0, 32, 64, 128"),
+        ({"swizzle_bytes": None}, "a swizzle of None bytes; it is one of 0, 32, 64, 128"),
     ],
 )
 def test_maps_that_the_driver_would_refuse(change: dict[str, Any], message: str) -> None:

@@ -348,3 +348,65 @@ def test_a_table_of_pointers_is_followed_and_has_an_end(threads: int) -> None:
     np.testing.assert_array_equal(out[:3], [52, 10, 59])
     kinds = [finding.kind for finding in report.findings]
     assert kinds[:1] == ["out-of-bounds-read"] * (threads > 3)
+
+
+class _Lazy:
+    """A lazy array of zeros, whose answer may be of another shape or type."""
+
+    nbytes = 256
+
+    def __init__(self, shape: tuple[int, ...] | None = None, dtype: str = "uint8") -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def read(self, offsets: Array, width: int) -> Array:
+        return np.zeros(self.shape or (len(offsets), width), self.dtype)
+
+
+_FOUR = np.zeros(4, np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"data": [1, 2]}, "a list; pass a numpy array, or an object with nbytes and read"),
+        ({"data": None}, "a NoneType; pass a numpy array, or an object with nbytes and read"),
+        ({"data": np.array([None])}, "an array of Python objects; pass one of numbers"),
+        ({"data": _Lazy(), "writable": True}, "lazy, so it cannot be writable"),
+        (
+            {"data": np.frombuffer(bytes(16), np.uint32), "writable": True},
+            "read-only, and the kernel may write it; pass a copy, or writable=False",
+        ),
+        ({"misalign": -1}, "misaligned by -1; give whole bytes from 0 to 4095"),
+        ({"misalign": 4096}, "misaligned by 4096; give whole bytes from 0 to 4095"),
+        ({"misalign": 1.5}, "misaligned by 1.5; give whole bytes from 0 to 4095"),
+        (
+            {"unwritten": np.ones(4, bool)},
+            "marked unwritten otherwise than by 16 booleans, one a byte",
+        ),
+        (
+            {"unwritten": np.ones(16, np.uint8)},
+            "marked unwritten otherwise than by 16 booleans, one a byte",
+        ),
+    ],
+)
+def test_a_buffer_that_is_none(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        GlobalBuffer("x", **{"data": _FOUR, **fields})
+    assert str(caught.value) == f"buffer 'x' is {message}"
+
+
+def test_pointers_that_are_none() -> None:
+    buffer = GlobalBuffer("x", _FOUR)
+    with pytest.raises(LaunchError, match=r"^a pointer 1\.5 bytes into 'x'$"):
+        buffer.at(1.5)  # type: ignore[arg-type]
+    with pytest.raises(LaunchError, match=r"^table 't' holds 7; give buffer\.at\(offset\)$"):
+        PointerTable("t", (buffer.at(0), 7))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lazy", [_Lazy((3,)), _Lazy(None, "float32"), _Lazy((4, 32))])
+def test_a_lazy_array_must_give_what_is_asked_for(lazy: _Lazy) -> None:
+    body = "ld.param.u64 %d1, [k_param_0]; ld.global.u32 %r1, [%d1];"
+    with pytest.raises(LaunchError) as caught:
+        launch(entry(body, 1), [GlobalBuffer("x", lazy)])
+    assert str(caught.value).startswith("buffer 'x': its read gave ")
+    assert str(caught.value).endswith("where uint8 (32, 4) was asked for")

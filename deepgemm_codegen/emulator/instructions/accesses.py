@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.instructions.order import synchronise
-from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime
 from deepgemm_codegen.emulator.windows import CLUSTER_SHIFT, WINDOW_SIZE, by_window
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes, numeric
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
 from deepgemm_codegen.emulator.instructions.accesses import shared_places
@@ -25,7 +26,6 @@ from deepgemm_codegen.emulator.instructions.order import (
     synchronise,
 )
 from deepgemm_codegen.emulator.listeners import LANE_MASK, Order, make_ids
-from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
 from deepgemm_codegen.emulator.windows import by_window
 

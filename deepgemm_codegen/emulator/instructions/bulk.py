@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS, check_phase, find, land_bytes
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Agent, Region
-from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
 from deepgemm_codegen.emulator.swizzle import swizzle
 from deepgemm_codegen.emulator.windows import PARAM_WINDOW, WINDOW_SIZE

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
 from deepgemm_codegen.emulator.instructions.atomic import OPERATIONS, combine
 from deepgemm_codegen.emulator.instructions.bulk import deliver, shared_address, take_out, targets
 from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS, find
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT, Region
-from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.instructions.several import guard_masks
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT
-from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime, semantics
 
 if TYPE_CHECKING:

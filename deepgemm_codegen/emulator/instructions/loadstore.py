@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.context import DTYPES
 from deepgemm_codegen.emulator.emitter import code_of
 from deepgemm_codegen.emulator.instructions import several
@@ -16,7 +17,6 @@ from deepgemm_codegen.emulator.instructions.order import (
     order_of,
     orders_blocks,
 )
-from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import Effects, semantics
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator import nodes
+from deepgemm_codegen.emulator.buffers import RAW
 from deepgemm_codegen.emulator.emitter import code_of
 from deepgemm_codegen.emulator.listeners import SITE_SHIFT
-from deepgemm_codegen.emulator.memory import RAW
 from deepgemm_codegen.emulator.registry import runtime
 
 if TYPE_CHECKING:
