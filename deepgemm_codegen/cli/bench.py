@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -150,15 +149,6 @@ def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Ro
     return made
 
 
-def _a_number(
-    context: click.Context, parameter: click.Parameter, value: float | None
-) -> float | None:
-    """Refuses NaN, which passes every range."""
-    if value is not None and isnan(value):
-        raise click.BadParameter("nan is not in the range", context, parameter)
-    return value
-
-
 _SECTION = "Measure"
 
 COMMAND = Command(
@@ -175,7 +165,6 @@ COMMAND = Command(
         SectionedOption(
             ["--min-ratio"],
             type=Number(0.01, 100.0),
-            callback=_a_number,
             metavar="RATIO",
             help="exit code 1 when a kernel's speed is less than so much of cuBLAS's, such as 0.95",
             section=_SECTION,

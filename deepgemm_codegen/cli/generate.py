@@ -22,11 +22,11 @@ from deepgemm_codegen.cli.flags import (
 from deepgemm_codegen.cli.progress import Progress
 from deepgemm_codegen.cli.ranges import Whole
 from deepgemm_codegen.cli.request import environment_settings, requests_of, take_flags
-from deepgemm_codegen.cli.streams import ReaderGoneError, print_data
+from deepgemm_codegen.cli.streams import Audience, print_data
 from deepgemm_codegen.cli.tables import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import click
 
@@ -61,7 +61,7 @@ def _generate(
     settings = environment_settings(os.environ, console)
     asked = requests_of(files, flags, settings, console)
     progress = Progress(len(asked), console)
-    teller = _Teller(progress, console, quiet=as_json, check=check)
+    audience = Audience(needed=check)
     report = generate(
         [replace(entry, spec=request.spec) for entry, request in asked],
         out,
@@ -70,7 +70,7 @@ def _generate(
         jobs=jobs,
         keep_going=not fail_fast,
         clean=clean,
-        progress=teller,
+        progress=_teller(progress, console, audience, quiet=as_json, check=check),
     )
     progress.done()
     report = replace(report, fix=_fix(report, files, out, flags, settings))
@@ -78,9 +78,7 @@ def _generate(
         print_data(_report_json(report))
     else:
         _tell_end(report, console, cut=diff is None)
-    if teller.alone and report.exit_code == 0:
-        raise ReaderGoneError
-    return report.exit_code
+    return audience.settled(report.exit_code)
 
 
 def _diffs(wanted: bool | None, *, check: bool) -> int:
@@ -90,39 +88,25 @@ def _diffs(wanted: bool | None, *, check: bool) -> int:
     return sys.maxsize if wanted else 0
 
 
-class _Teller:
-    """Prints each outcome as it comes: a failure to stderr, what differs to stdout.
+def _teller(
+    progress: Progress, console: Console, audience: Audience, *, quiet: bool, check: bool
+) -> Callable[[Outcome], None]:
+    """Prints each outcome as it comes: a failure to stderr, what differs to stdout."""
 
-    Attributes:
-        alone: whether the reader of stdout went away. A folder that is being written is worth
-            finishing all the same; a check has nobody left to tell, and ends.
-    """
-
-    def __init__(self, progress: Progress, console: Console, *, quiet: bool, check: bool) -> None:
-        self._progress, self._console = progress, console
-        self._quiet, self._check = quiet, check
-        self.alone = False
-
-    def __call__(self, outcome: Outcome) -> None:
-        self._progress.step()
-        if self._quiet:
+    def tell(outcome: Outcome) -> None:
+        progress.step()
+        if quiet:
             return
         if outcome.status == "failed":
-            self._progress.done()
-            self._console.problem(f"error: {outcome.where or outcome.file}: {outcome.message}")
-        elif outcome.status != "unchanged" and (self._check or self._console.level >= 0):
-            self._progress.done()
-            self._print(f"{outcome}\n{outcome.diff}")
-        elif self._console.level > 0:
-            self._print(f"{outcome}\n")
+            progress.done()
+            console.problem(f"error: {outcome.where or outcome.file}: {outcome.message}")
+        elif outcome.status != "unchanged" and (check or console.level >= 0):
+            progress.done()
+            audience.print(f"{outcome}\n{outcome.diff}")
+        elif console.level > 0:
+            audience.print(f"{outcome}\n")
 
-    def _print(self, text: str) -> None:
-        try:
-            print_data(text)
-        except ReaderGoneError:
-            if self._check:
-                raise
-            self.alone = True
+    return tell
 
 
 def _tell_end(report: BatchReport, console: Console, *, cut: bool) -> None:

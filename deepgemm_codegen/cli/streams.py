@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
 
 __all__ = [
+    "Audience",
     "Console",
     "ReaderGoneError",
     "abandon_stdout",
@@ -72,6 +73,42 @@ def print_data(data: str | bytes) -> None:
         abandon_stdout()
         cause = _CAUSES.get(error.errno or 0, f"the system says {error.strerror or error}")
         raise EnvironmentLackError(f"cannot write to standard output: {cause}") from error
+
+
+class Audience:
+    """The reader of stdout, who may go away before a command is done.
+
+    Args:
+        needed: whether the command is for the reader alone, and ends without one; what it leaves
+            on the disk is worth finishing all the same.
+    """
+
+    def __init__(self, *, needed: bool) -> None:
+        self._needed = needed
+        self._gone = False
+
+    def print(self, text: str) -> None:
+        """Writes to stdout, as `print_data`.
+
+        Raises:
+            ReaderGoneError: the reader went away, and is needed.
+        """
+        try:
+            print_data(text)
+        except ReaderGoneError:
+            if self._needed:
+                raise
+            self._gone = True
+
+    def settled(self, code: int) -> int:
+        """The command's exit code, once it is done.
+
+        Raises:
+            ReaderGoneError: all went well, but for the reader, who went away.
+        """
+        if self._gone and code == 0:
+            raise ReaderGoneError
+        return code
 
 
 def deliver(data: str | bytes, output: str) -> None:

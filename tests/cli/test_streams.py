@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -83,6 +84,33 @@ def test_a_folder_is_finished_though_the_reader_went_away(tmp_path: Path, jobs: 
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_reports_are_written_though_the_reader_went_away(tmp_path: Path) -> None:
+    """``verify ... --junit=FILE | head`` left no file."""
+    source = tmp_path / "kernels.yaml"
+    source.write_text("kernels:\n" + "".join(f"  - {{m: 16, n: 16, k: {k}}}\n" for k in (16, 32)))
+    command = [sys.executable, "-m", "deepgemm_codegen", "verify", str(source), "--on=emulator"]
+    command += ["--checks=exact", "--effort=0.01"]
+    junit, report = tmp_path / "junit.xml", tmp_path / "report.json"
+    for more in ([], ["--json"]):
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(
+            [*command, *more, f"--junit={junit}", f"--json-file={report}"],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        os.close(write)
+        assert done.returncode == 141, done.stderr
+        assert [each["status"] for each in json.loads(report.read_text())["kernels"]] == [
+            "passed",
+            "passed",
+        ]
+        assert junit.read_text().count("<testcase") == 2
+        junit.unlink()
+        report.unlink()
 
 
 def test_a_broken_pipe_gives_the_shells_own_code() -> None:
