@@ -128,7 +128,7 @@ def parse_arch(text: str) -> tuple[int, str]:
     Raises:
         InputError: not an architecture's name.
     """
-    word = text.strip().lower()
+    word = str(text).strip().lower()
     match = re.fullmatch(r"(?:sm_?|compute_)?(?:(\d{2,3})|(\d{1,2})\.(\d))([af]?)", word)
     if match is None:
         known = ", ".join(known_architectures())

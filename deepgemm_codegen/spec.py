@@ -33,6 +33,7 @@ from deepgemm_codegen.spec_text import (
     FREE_TEXT,
     LAUNCHES,
     ZERO_POINT_WORDS,
+    fields_of_line,
     quote,
     read_fields,
     written,
@@ -321,8 +322,9 @@ class GemmSpec:
 
     @classmethod
     def from_text(cls, text: str) -> GemmSpec:
-        """Reads the line that ``str()`` writes."""
-        import shlex  # noqa: PLC0415  only tests and tools read specs from text
+        """Reads the line that ``str()`` writes.
 
-        pairs = [word.partition("=") for word in shlex.split(text)]
-        return cls.from_fields({key: value for key, _, value in pairs})
+        Raises:
+            InputError: see `fields_of_line` and `from_fields`.
+        """
+        return cls.from_fields(fields_of_line(text))

@@ -25,6 +25,7 @@ __all__ = [
     "LAUNCHES",
     "OPS",
     "ZERO_POINT_WORDS",
+    "fields_of_line",
     "quote",
     "read_fields",
     "written",
@@ -99,6 +100,31 @@ def quote(text: str) -> str:
     return shlex.quote(text)
 
 
+def fields_of_line(line: str) -> dict[str, str]:
+    """The fields of ``m=64 n=64 k=64 label='two words'``, as text.
+
+    Raises:
+        InputError: a quotation mark that nothing closes, a word without ``=``, a field twice.
+    """
+    import shlex  # noqa: PLC0415  only tests and tools read specs from text
+
+    if not isinstance(line, str):
+        raise InputError(f"a spec's line is text such as m=64 n=64 k=64, not {line!r}")
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise InputError(f"{line}: {str(error).lower()}") from error
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise InputError(f"'{word}': a spec is fields with values, such as m=64 n=64 k=64")
+        if name in found:
+            raise InputError(f"{name} = {value}: {name} is given already, as {found[name]}")
+        found[name] = value
+    return found
+
+
 def read_fields(values: dict[str, Any]) -> dict[str, Any]:
     """A spec's attributes from text fields.
 
@@ -145,12 +171,12 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
         op=values.get("op", OPS[0]),
         dtype_acc=parse_dtype(str(values.get("dtype_acc", dtype_a.accumulator or "fp32"))),
         accumulate=str(values.get("accumulate", "")),
-        zero_point_a=str(values.get("zero_point_a", "")),
-        zero_point_b=str(values.get("zero_point_b", "")),
+        zero_point_a=str(values.get("zero_point_a", "")).strip(),
+        zero_point_b=str(values.get("zero_point_b", "")).strip(),
         **{f"scale_{o}": str(values.get(f"scale_{o}", "")) for o in SCALE_WORDS},
         batch=number("batch", 1),
         layout=str(values.get("layout", "nn")),
-        layout_d=values.get("layout_d", "n"),
+        layout_d=str(values.get("layout_d", "n")),
         **{f"ld{o}": number(f"ld{o}", 0) for o in "abcd"},
         stride_a=batching.parse(values.get("stride_a", DENSE), "stride_a"),
         stride_b=batching.parse(values.get("stride_b", DENSE), "stride_b"),
@@ -161,7 +187,7 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
         arch=canonical_arch(str(values.get("arch", "sm_80"))),
         gpu=str(values.get("gpu", "")),
         sms=number("sms", 0),
-        launch=values.get("launch", "plain"),
+        launch=str(values.get("launch", "plain")),
         label=str(values.get("label", "")),
         overrides=Overrides.of({key: values[key] for key in OVERRIDES if key in values}),
     )

@@ -262,3 +262,35 @@ def test_the_text_form_round_trips(given_fields: dict[str, str]) -> None:
     first = GemmSpec.from_fields(given_fields)
     assert GemmSpec.from_text(str(first)) == first
     assert GemmSpec.from_fields(first.to_fields()) == first
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("m=64 n=64 k=64 m=65", "m = 65: m is given already, as 64"),
+        ("m=64 n=64 k", "'k': a spec is fields with values, such as m=64 n=64 k=64"),
+        ("m=64,n=64 n=1 k=64", "m = 64,n=64: not a whole number; give a whole number, dynamic, or"),
+        ("m=64 n=64 k=64 label='a", "m=64 n=64 k=64 label='a: no closing quotation"),
+        (None, "a spec's line is text such as m=64 n=64 k=64, not None"),
+        (b"m=64", "a spec's line is text such as m=64 n=64 k=64, not b'm=64'"),
+        ("", "m is missing; give --m=SIZE or --m=dynamic"),
+    ],
+)
+def test_a_line_that_is_no_spec(line: Any, message: str) -> None:
+    """The second of two values won, and None waited for standard input."""
+    with pytest.raises(InputError) as caught:
+        GemmSpec.from_text(line)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("name", [*FIELDS, *OVERRIDES])
+def test_values_of_any_type_are_read_or_refused(name: str) -> None:
+    """As a caller's library gives them; what is read comes back from its text."""
+    odd: tuple[Any, ...] = (None, 0, -1, 2**40, 1.5, float("nan"), True, b"1", [], {}, (1,))
+    for value in (*odd, "", " ", "\0"):
+        fields = {"m": 64, "n": 64, "k": 64, "batch": 2, "dtype": "int8", name: value}
+        try:
+            spec = GemmSpec.from_fields(fields)
+        except InputError:
+            continue
+        assert GemmSpec.from_text(str(spec)) == spec
