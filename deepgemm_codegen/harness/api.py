@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["gpu_arch", "same_bits", "verify"]
 
 Where = Literal["auto", "gpu", "emulator"]
+_PLACES: tuple[Where, ...] = ("auto", "gpu", "emulator")
 
 MOST_TOGETHER = 10
 """Tiles that one sampled tile may bring along for the comparison of a GPU's with the emulator's.
@@ -69,8 +70,10 @@ def verify(
 
     Raises:
         EnvironmentLackError: what was asked for is not there.
-        InputError: neither PTX nor a cubin was given for the place asked for.
+        InputError: neither PTX nor a cubin was given for the place asked for, or no such place.
     """
+    if on not in _PLACES:
+        raise InputError(f"on = {on}: give {', '.join(_PLACES[:-1])} or {_PLACES[-1]}")
     plan = as_program(program)
     settings = settings or Settings(seed, effort)
     notes: tuple[str, ...] = ()
@@ -97,9 +100,21 @@ def verify(
     from deepgemm_codegen.harness.spread import on_emulator  # noqa: PLC0415  numpy, parser
 
     refuse_endless(plan.product)
-    text = ptx if isinstance(ptx, str) else ptx()
+    text = _text_of(ptx)
     verdict = on_emulator(plan, text, arithmetic, settings, progress)
     return replace(verdict, notes=verdict.notes + notes)
+
+
+def _text_of(ptx: Callable[[], str] | str) -> str:
+    """The PTX, made where it is not there yet.
+
+    Raises:
+        InputError: it is no text, nor what makes text.
+    """
+    text = ptx() if callable(ptx) else ptx
+    if not isinstance(text, str):
+        raise InputError(f"ptx is {type(text).__name__}, where text is wanted; decode bytes")
+    return text
 
 
 def gpu_arch() -> str:
@@ -134,7 +149,7 @@ def _on_gpu(
         ) from error
     if ptx is None or not verdict.passed or "emulator" not in settings.checks:
         return verdict
-    text = ptx if isinstance(ptx, str) else ptx()
+    text = _text_of(ptx)
     emulator = EmulatorDevice(plan, text, device.arithmetic, races="races" in settings.checks)
     more: list[CheckResult] = []
     left = 0

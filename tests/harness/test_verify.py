@@ -327,3 +327,20 @@ def test_an_endless_k_is_refused_for_the_emulator() -> None:
         "k = 2147482624: one block alone would take about 211 minutes on the emulator, which gives"
         " it one; judge it on a GPU, or a shorter k"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"on": "cpu"}, "on = cpu: give auto, gpu or emulator"),
+        ({"ptx": b"x"}, "ptx is bytes, where text is wanted; decode bytes"),
+        ({"ptx": lambda: b"x"}, "ptx is bytes, where text is wanted; decode bytes"),
+        ({"ptx": 5}, "ptx is int, where text is wanted; decode bytes"),
+        ({"ptx": None}, "verifying on the emulator needs PTX"),
+        ({"effort": 0.0}, "effort = 0.0: give a number from 0.01 to 1000.0"),
+    ],
+)
+def test_what_verify_cannot_take(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        verify(plan_of("m=16 n=16 k=16", SMALL), **{"ptx": "x", "on": "emulator", **given})
+    assert str(caught.value) == message
