@@ -73,7 +73,6 @@ class FileText(NamedTuple):
     regions: tuple[RegionText, ...]
     workspace_bytes: str
     workspace_signature: str
-    workspace_arguments: str
 
 
 def command_line(program: Program) -> str:
@@ -223,7 +222,6 @@ def file_text_of(program: Program) -> FileText:
         ),
         workspace_bytes=in_c(program.workspace.bytes),
         workspace_signature=", ".join(f"i64 {extent.symbol}" for extent in dynamic),
-        workspace_arguments=", ".join(extent.symbol for extent in dynamic),
     )
 
 

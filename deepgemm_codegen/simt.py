@@ -237,16 +237,6 @@ class Simt:
         return WARP * self.warps_m * self.warps_n
 
     @property
-    def thread_m(self) -> int:
-        """Rows that a thread sums."""
-        return self.tile_m // self.warps_m // LANES_M
-
-    @property
-    def thread_n(self) -> int:
-        """Columns that a thread sums."""
-        return self.tile_n // self.warps_n // LANES_N
-
-    @property
     def stage_bytes(self) -> int:
         """Bytes of one ring slot."""
         return self.a.bytes + self.b.bytes

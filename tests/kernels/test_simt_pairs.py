@@ -12,6 +12,7 @@ from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import Simt
+from deepgemm_codegen.simt import LANES_N
 from deepgemm_codegen.spec import GemmSpec
 from tests.harness.support import assert_right, device_of, program_of, source_of
 
@@ -69,7 +70,7 @@ def test_the_tree_gives_each_lane_as_much_of_either_half() -> None:
     spec = GemmSpec.from_text("m=512 n=11008 k=4096 dtype=fp32 arch=sm_80 epilogue=swiglu")
     body = decide(spec, load_arch(spec.arch)).kernels[0].body
     assert isinstance(body, Simt)
-    assert body.thread_n % 8 == 0
+    assert body.tile_n // body.warps_n // LANES_N % 8 == 0
 
 
 def test_a_tile_without_whole_halves_is_refused() -> None:
