@@ -115,7 +115,14 @@ class Context:
             self.special[f"s_cluster_ctaid_{name}"][...] = rank
 
     def reset(self) -> None:
-        """Forget the state of the blocks that ran before."""
+        """Forget the state of the blocks that ran before.
+
+        A register that nobody wrote holds all ones, which is NaN in every type of float: never what
+        another block left there, and no zero that a sum could well begin with.
+        """
+        for bank in self.banks.values():
+            bank.view(np.uint8)[...] = 1 if bank.dtype == np.bool_ else 0xFF
+        self.carry[...] = True
         self.committed[...] = 0
         self.copies = []
         self.state = AsyncState(self.blocks, self.threads, prod(self.cluster))

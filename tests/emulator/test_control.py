@@ -347,3 +347,25 @@ def test_many_blocks_at_once_equal_blocks_one_by_one() -> None:
         assert report.findings == ()
         results.append(out)
     np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_registers_that_nobody_wrote_hold_nan_in_every_block() -> None:
+    """They held zeros in a kernel's first blocks, and what others left there in later ones."""
+    out = np.zeros(64, np.uint32)
+    body = """
+        ld.param.u64 %d1, [k_param_0];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, %ctaid.x;
+        mad.lo.u32 %r3, %r2, 32, %r1;
+        mad.wide.u32 %d2, %r3, 4, %d1;
+        add.f32 %r5, %r5, 0f3F800000;
+        st.global.u32 [%d2], %r5;
+        mov.u32 %r5, 7;
+    """
+    kernel = Kernel(parse(entry(body, 1)), "k")
+    for _ in range(2):
+        out[:] = 0
+        buffer = GlobalBuffer("out", out, writable=True)
+        report = run(kernel, Launch((2, 1, 1), (32, 1, 1), 0, [buffer]), checks=Checks(lanes=32))
+        assert report.findings == ()
+        assert np.isnan(out.view(np.float32)).all()
