@@ -59,6 +59,16 @@ def test_binary_arithmetic_wraps_as_python_integers_do(name: str, kind: str) -> 
     np.testing.assert_array_equal(_run(name, kind, [a, b]), want)
 
 
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_saturating_sums_stop_at_the_range(name: str) -> None:
+    a, b = _values(np.int32), _values(np.int32, 1)
+    sign = 1 if name == "add" else -1
+    want = [
+        max(-(2**31), min(2**31 - 1, int(x) + sign * int(y))) for x, y in zip(a, b, strict=True)
+    ]
+    np.testing.assert_array_equal(_run(f"{name}.sat", "s32", [a, b]), np.array(want, np.int32))
+
+
 @pytest.mark.parametrize("kind", ["u32", "s32"])
 def test_division_by_zero_gives_all_ones_and_remainder_the_dividend(kind: str) -> None:
     a = _values(_DTYPE[kind])

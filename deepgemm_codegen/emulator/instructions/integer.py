@@ -35,6 +35,14 @@ def _simple(emitter: Emitter, ins: Instruction) -> None:
     )
 
 
+@semantics("add.sat", "sub.sat", types=("s32",), operands=3)
+def _saturating(emitter: Emitter, ins: Instruction) -> None:
+    emitter.modifiers(ins, set(), skip=2)
+    out = emitter.target(ins.operands[0], "s32", ins)
+    a, b = _sources(emitter, ins, "s32")
+    emitter.copy(out, f"saturating_sum({a}, {b}, {ins.opcode[0] == 'sub'})")
+
+
 @semantics("and", "or", "xor", types=_BITS, operands=3, exact=True)
 def _logic(emitter: Emitter, ins: Instruction) -> None:
     code = code_of(ins.opcode[-1])
@@ -167,6 +175,16 @@ def high_product(_: Context, a: Array, b: Array) -> Array:
         return result
     exact = [int(x) * int(y) >> 64 for x, y in zip(a.tolist(), b.tolist(), strict=True)]
     return np.array([e & (2**64 - 1) for e in exact], np.uint64).view(a.dtype)
+
+
+@runtime
+def saturating_sum(_: Context, a: Array, b: Array, subtract: bool) -> Array:
+    """Sum or difference, clamped to the type's range."""
+    wide = a.astype(np.int64)
+    exact = wide - b if subtract else wide + b
+    limits = np.iinfo(a.dtype)
+    result: Array = exact.clip(limits.min, limits.max).astype(a.dtype)
+    return result
 
 
 @runtime
