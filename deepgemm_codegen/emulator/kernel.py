@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
+from numbers import Integral
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -53,12 +54,21 @@ class Checks:
         costs: bank conflicts and global sectors by instruction, in the report's statistics.
         step_limit: basic blocks after which a batch of thread blocks counts as endless.
         lanes: threads to run at once; more blocks are batched up to it.
+
+    Raises:
+        LaunchError: a limit that is no whole number above zero.
     """
 
     races: bool = True
     costs: bool = False
     step_limit: int = 2_000_000
     lanes: int = 512
+
+    def __post_init__(self) -> None:
+        for name in ("step_limit", "lanes"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise LaunchError(f"Checks.{name} = {value!r}: give a whole number of 1 or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,8 @@ class Machine:
                 self._stop(
                     pc,
                     "a wait for memory that nobody is left to write: the threads that could go on"
-                    f" only polled for {self.vain:,} basic blocks",
+                    f" only polled for {self.vain:,} basic blocks; blocks that wait for each other"
+                    " have to run at once (Checks.lanes)",
                 )
 
     def _run_together(self, pc: int) -> int:

@@ -444,3 +444,11 @@ def test_whole_numbers(word: str, value: int) -> None:
     body = f"ld.param.u64 %d1, [k_param_0]; mov.u32 %r1, {word}; st.global.u32 [%d1], %r1;"
     run(Kernel(parse(entry(body, 1)), "k"), _launch(params=[out], block=(1, 1, 1)))
     assert out.data[0] == value  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["step_limit", "lanes"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "9", None])
+def test_limits_that_are_none(name: str, value: Any) -> None:
+    with pytest.raises(LaunchError) as caught:
+        Checks(**{name: value})
+    assert str(caught.value) == f"Checks.{name} = {value!r}: give a whole number of 1 or more"

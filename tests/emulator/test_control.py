@@ -182,8 +182,30 @@ def test_a_wait_for_a_flag_that_nobody_sets_ends_soon(threads: int) -> None:
     assert finding.message.startswith(
         "a wait for memory that nobody is left to write: the threads that could go on only polled"
     )
+    assert finding.message.endswith("have to run at once (Checks.lanes)")
     assert "bra LOOP" in str(finding)
     assert report.statistics.steps < 10_000
+
+
+def test_a_flag_that_a_later_block_would_set() -> None:
+    """With room for both at once they come to an end."""
+    body = """
+        ld.param.u64 %d1, [k_param_0];
+        mov.u32 %r1, %ctaid.x;
+        setp.eq.u32 %p1, %r1, 1;
+        @%p1 bra SET;
+    LOOP:
+        ld.acquire.gpu.global.u32 %r3, [%d1];
+        setp.eq.u32 %p1, %r3, 0;
+        @%p1 bra LOOP;
+        ret;
+    SET:
+        st.release.gpu.global.u32 [%d1], 1;
+    """
+    for lanes, kinds in ((32, ["timeout"]), (64, [])):
+        flag = GlobalBuffer("flag", np.zeros(1, np.uint32), writable=True)
+        report = launch(entry(body, 1), [flag], blocks=2, checks=Checks(lanes=lanes))
+        assert [finding.kind for finding in report.findings] == kinds
 
 
 @pytest.mark.parametrize(
