@@ -1,7 +1,8 @@
 """Facts about architectures and the GPUs that implement them.
 
-The facts live in ``configs/arch/*.yaml``, one file an architecture, each with its sources. A
-decision asks this module and never a device.
+The facts live in ``configs/arch/*.yaml``, one file an architecture, each with its sources;
+`arch_facts` holds them against the table of their keys. A decision asks this module and never a
+device.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from deepgemm_codegen.arch_facts import read_facts
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.resources import data_folder
 
@@ -148,8 +150,18 @@ def canonical_arch(text: str) -> str:
 
 @cache
 def known_architectures() -> list[str]:
-    """Names of all architectures with a facts file, oldest first."""
-    names = (path.stem for path in (data_folder("configs") / "arch").glob("sm_*.yaml"))
+    """Names of all architectures with a facts file, oldest first.
+
+    Raises:
+        InputError: a file whose name is none.
+    """
+    names = [path.stem for path in (data_folder("configs") / "arch").glob("*.yaml")]
+    for name in names:
+        if re.fullmatch(r"sm_[1-9][0-9]{1,2}", name) is None:
+            raise InputError(
+                f"configs/arch/{name}.yaml: no architecture's name; call it sm_ and the number,"
+                " such as sm_90.yaml"
+            )
     return sorted(names, key=lambda name: int(name[3:]))
 
 
@@ -168,13 +180,7 @@ def known_targets() -> list[str]:
 @cache
 def _facts(number: int) -> dict[str, Any] | None:
     path = data_folder("configs") / "arch" / f"sm_{number}.yaml"
-    if not path.is_file():
-        return None
-    import yaml  # noqa: PLC0415  costs milliseconds that --help need not pay
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    facts: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
-    return facts
+    return read_facts(path) if path.is_file() else None
 
 
 @cache
@@ -187,16 +193,17 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         sms: multiprocessor count in place of the GPU's; 0 keeps it.
 
     Raises:
-        InputError: unknown architecture or GPU.
+        InputError: unknown architecture or GPU, or a file of facts with a mistake in it.
     """
     number, suffix = parse_arch(text)
     served = _ALIASES.get(number, number)
     facts = _facts(served)
     if facts is None:
         known = known_architectures()
+        close = min(known, key=lambda name: abs(int(name[3:]) - number))
         raise InputError(
             f"arch = {text}: no facts for sm_{number}; known: {', '.join(known)}"
-            f"{nearest(f'sm_{number}', known)}"
+            f" (the nearest is '{close}')"
         )
     gpus = tuple(Gpu(**entry) for entry in facts["gpus"])
     chosen = _choose_gpu(gpus, gpu, f"sm_{served}")

@@ -2,8 +2,9 @@
 
     python docs/generate.py
 
-``reference.md``: every field of a spec and every epilogue step; ``decision_tree.svg``: the
-questions of the tree, family by family, as it answers them for an example. Tests keep both fresh.
+``reference.md``: every field of a spec, every epilogue step, every fact of an architecture;
+``decision_tree.svg``: the questions of the tree, family by family, as it answers them for an
+example. Tests keep both fresh.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import known_targets, load_arch
+from deepgemm_codegen.arch_facts import FACTS, Fact
 from deepgemm_codegen.cli.flags import default_of, flag_of
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.families import FAMILIES, obstacle_of
@@ -77,6 +83,15 @@ def reference() -> str:
         "| step | meaning | reads | options |",
         "| --- | --- | --- | --- |",
         *(_step(name) for name in STEPS),
+        "",
+        "## Facts of an architecture",
+        "",
+        "Keys of `configs/arch/sm_NN.yaml`; a mistake is told by file, line and key. What else",
+        "a new architecture needs stands in [design.md](design.md#adding-things).",
+        "",
+        "| key | meaning | unit | written as |",
+        "| --- | --- | --- | --- |",
+        *_facts("", FACTS),
     ]
     return "\n".join(lines) + "\n"
 
@@ -108,6 +123,18 @@ def _step(name: str) -> str:
     )
     options = "; ".join(f"`{option.name}`: {option.summary}" for option in step.options)
     return f"| `{name}` | {_cell(step.summary)} | {reads} | {_cell(options)} |"
+
+
+def _facts(outer: str, facts: Mapping[str, Fact]) -> list[str]:
+    """The rows of a table of facts, each followed by those of the table inside it."""
+    rows = []
+    for name, fact in facts.items():
+        optional = "; may be left out" if fact.optional else ""
+        rows.append(
+            f"| `{outer}{name}` | {fact.meaning} | {fact.unit} | {fact.written}{optional} |"
+        )
+        rows += _facts(f"{outer}{name}{'[]' if fact.kind == 'list' else ''}.", fact.inner or {})
+    return rows
 
 
 _ACCESS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from deepgemm_codegen.errors import InternalError
 
-__all__ = ["LaunchError", "PtxSyntaxError", "UnsupportedError"]
+__all__ = ["LaunchError", "PtxSyntaxError", "UnknownArithmeticError", "UnsupportedError"]
 
 
 class PtxSyntaxError(InternalError):
@@ -34,3 +34,9 @@ class UnsupportedError(InternalError):
 
 class LaunchError(InternalError):
     """A launch that does not fit its kernel: parameters, block shape or shared memory."""
+
+
+class UnknownArithmeticError(LaunchError):
+    """An architecture whose tensor cores nobody has described yet: asked for, not our own fault."""
+
+    exit_code = 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from deepgemm_codegen.emulator.faults import LaunchError
+from deepgemm_codegen.emulator.faults import UnknownArithmeticError
 
 __all__ = ["ARITHMETIC", "Arithmetic", "Sums", "arithmetic"]
 
@@ -103,9 +103,12 @@ def arithmetic(name: str) -> Arithmetic:
     """The arithmetic of an architecture; a suffix (``sm_90a``) does not matter.
 
     Raises:
-        LaunchError: not in the table.
+        UnknownArithmeticError: not in the table.
     """
     found = ARITHMETIC.get(name.rstrip("af"))
     if found is None:
-        raise LaunchError(f"no arithmetic known for '{name}'; known: {', '.join(ARITHMETIC)}")
+        raise UnknownArithmeticError(
+            f"no arithmetic known for '{name}'; known: {', '.join(ARITHMETIC)}; how its tensor"
+            " cores sum is a row of ARITHMETIC in deepgemm_codegen/emulator/generations.py; add it"
+        )
     return replace(found, name=name.rstrip("af"))

@@ -86,7 +86,7 @@ BAD_VALUES = [
     (("--ldc=64",), "ldc = 64: the kernel has no C; give dtype_c or leave ldc out"),
     (
         ("--arch=sm_999",),
-        f"arch = sm_999: no facts for sm_999; known: {KNOWN} (did you mean 'sm_90'?)",
+        f"arch = sm_999: no facts for sm_999; known: {KNOWN} (the nearest is 'sm_120')",
     ),
     (("--arch=volta",), f"arch = volta: not an architecture; known: {KNOWN}"),
     (

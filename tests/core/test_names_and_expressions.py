@@ -110,7 +110,7 @@ def test_r11_an_unknown_architecture_names_the_known() -> None:
         load_arch("sm_999")
     assert str(caught.value) == (
         f"arch = sm_999: no facts for sm_999; known: {', '.join(known_architectures())}"
-        " (did you mean 'sm_90'?)"
+        " (the nearest is 'sm_120')"
     )
 
 

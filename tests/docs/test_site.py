@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import deepgemm_codegen
+from deepgemm_codegen.arch_facts import FACTS
 from deepgemm_codegen.cli.entry import run
 from deepgemm_codegen.decide.families import FAMILIES
 from deepgemm_codegen.epilogue import STEPS
@@ -50,9 +51,9 @@ def test_what_follows_from_the_code_is_fresh(name: str, made: dict[str, str]) ->
     )
 
 
-def test_the_reference_has_every_field_and_step(made: dict[str, str]) -> None:
+def test_the_reference_has_every_field_step_and_fact(made: dict[str, str]) -> None:
     rows = set(re.findall(r"^\| `(\w+)` \|", made["reference.md"], re.MULTILINE))
-    assert rows == {*HELP, *STEPS}
+    assert rows == {*HELP, *STEPS, *FACTS}
 
 
 def test_the_table_of_steps_has_every_step() -> None:
