@@ -131,9 +131,69 @@ BATCHES: dict[str, list[str]] = {
 }  # fmt: skip
 """Batches, and one weight for all, whose D is most of the traffic or whose tiles are few."""
 
+
+def _every(heights: tuple[int, ...], widths: tuple[int, ...], *shared: str) -> list[str]:
+    """Overrides: all tiles of some rows and columns, alone and with what neighbours share."""
+    consumers = {64: ("1", "2t"), 128: ("2", "2t"), 256: ("2",)}
+    return plans(
+        *(
+            f"{rows}x{columns} {count} {word}".strip()
+            for rows in heights
+            for columns in widths
+            for count in consumers[rows]
+            for word in ("", *shared)
+        )
+    )
+
+
+_TILES = _every((64, 128, 256), (64, 96, 128, 160, 192, 256), "m2", "n2")
+
+_ORDERS = plans(
+    *(
+        f"{tile} g{group}"
+        for tile in (
+            "128x128 2 m2 s2", "128x256 2 m2", "64x256 2t m2", "256x192 2 n2", "128x128 2t",
+            "128x192 2t m2",
+        )
+        for group in (1, 2, 4, 8, 16)
+    )
+)  # fmt: skip
+
+WRITING: dict[str, list[str]] = {
+    "m=4096 n=4096 k=40 batch=8 layout=nt": _TILES + _ORDERS + plans(
+        "128x128 2 s2", "128x128 2 n2 s2", "64x128 2t m2 s2", "128x128 2t m2 s2",
+        "128x256 2 m2 s2", "64x256 2t m2 s2",
+    ),
+    "m=2048 n=2048 k=128 batch=32 layout=nt": _TILES + _ORDERS,
+    "m=64 n=64 k=64 batch=10000": plans(
+        "64x64 1", "64x64 1 s6", "64x64 1 s4", "64x64 2t", "64x64 2t s6", "64x64 2t s4",
+        "64x64 2t s3", "64x128 1", "128x64 2", "128x64 2t",
+    ),
+    "m=4096 n=4096 k=64 batch=8 layout=nt": _TILES,
+    "m=1024 n=64 k=1024 batch=12": _every((64, 128, 256), (64,), "m2")
+    + plans("128x64 2t s5", "128x64 2 s5", "128x64 2 s3"),
+    "m=4096 n=40 k=4096 batch=8": _every((64, 128, 256), (64,), "m2"),
+    "m=12544 n=512 k=128 layout=nt": _TILES,
+    "m=4096 n=2560 k=320 layout=nt": _TILES,
+    "m=4096 n=77 k=40 batch=8 layout=nt": plans(
+        "64x96 2t", "64x96 1", "128x96 2", "128x96 2t", "128x96 2 s2", "256x96 2", "128x80 2t",
+        "128x80 2", "128x128 2 s2",
+    ),
+    "m=4096 n=80 k=40 batch=8 layout=nt": plans(
+        "64x96 2t", "64x96 1", "128x96 2", "128x96 2t", "128x96 2 s2", "256x96 2", "256x96 2 s2",
+        "128x80 2t", "128x80 2", "128x128 2 s2", "64x80 2t", "256x80 2",
+    ),
+    "m=4928 n=320 k=768 layout=nt": plans(
+        "128x128 2", "128x160 2", "64x160 1", "64x64 1", "64x128 1",
+    ),
+}  # fmt: skip
+"""Products whose time goes into writing D, or into few bytes a tile: every tile and what its
+neighbours share."""
+
 SHAPE_SETS: dict[str, list[tuple[str, list[str]]]] = {
     "few_rows": [(f"{shape} layout=nt dtype=bf16", lines) for shape, lines in FEW_ROWS.items()],
     "long_k": [(f"{shape} layout=nt dtype=bf16", lines) for shape, lines in LONG_K.items()],
     "batches": [(f"{shape} dtype=fp16", lines) for shape, lines in BATCHES.items()],
+    "writing": [(f"{shape} dtype=fp16", lines) for shape, lines in WRITING.items()],
 }
 """By name, as `program_sets.SETS` has them."""

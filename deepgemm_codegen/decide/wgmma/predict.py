@@ -90,6 +90,11 @@ OVERHANG = 0.22
 """How much longer a lone consumer's slices take for each of its tiles that lies past n; why is not
 known. At 4096x320x1280, 64x96 to 64x256, which reach past n, were slower than 64x64 and 64x160."""
 
+NARROW = 2.0
+"""How many times as long TMA takes for rows of the slice in which k ends, of an operand along k.
+Fitted as `writing.WRITE`; alone, rows in which the matrix ends took twice as long as whole ones.
+Not of integers, whose constants were fitted without."""
+
 PAST = 90
 """Clocks a slice that TMA takes longer for a panel that reaches past the matrix, of an operand with
 m or n contiguous. Fitted to 33 kernels of 4096x40x4096, 8 products (the same file)."""
@@ -132,7 +137,7 @@ def kernel_clocks(
     rows, columns = rows / cluster_n, columns / cluster_m
     work = tile.mma * task.heat
     work = max(work, tile.feed)
-    flow = _l2_clocks(task, rows + columns)
+    flow = _l2_clocks(task, _panel_rows(task, rows, columns))
     steps = rounds * slices
     flow = max(flow, once / steps * _scattered(problem, tile_m, tile_n))
     flow += PAST * _panels_past(problem, tile_m, tile_n)
@@ -233,6 +238,15 @@ def _scattered(problem: Problem, tile_m: int, tile_n: int) -> float:
     return 1 + SCATTER * max(1 / rows - 1 / TOGETHER, 0.0)
 
 
+def _panel_rows(task: Task, rows: float, columns: float) -> float:
+    """Rows of A's and B's panels that TMA brings a slice, or whole ones that take as long."""
+    problem = task.problem
+    if problem.k % task.kind.tile_k == 0 or task.kind.integers:
+        return rows + columns
+    more = (NARROW - 1) / (task.slices * task.parts)  # one of all slices, on the average
+    return rows * (1 + more * problem.a_k_major) + columns * (1 + more * problem.b_k_major)
+
+
 def _l2_clocks(task: Task, lines: float) -> float:
     """Clocks a slice in which the L2 delivers so many rows of A and columns of B."""
     flow = lines * PANEL_BYTES * task.heat / task.machine.tma_rate
@@ -293,7 +307,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     parts = {
         "tensor cores": tile.mma * task.heat,
         "shared memory": tile.feed,
-        "L2": _l2_clocks(task, rows + columns),
+        "L2": _l2_clocks(task, _panel_rows(task, rows, columns)),
         "device memory": once / steps,
     }
     ring = steps if task.cluster_k == 1 else slices

@@ -58,11 +58,12 @@ before consumers took turns."""
 FINISH_SUMS = 4 / 64
 """Those of partial sums from registers, an element: stores of 64 bytes a clock. An estimate."""
 
-GATHER, GATHER_WRITE, GATHER_READ = 700, 4 / 128, 4 / 12
-"""Those of sums that meet in a cluster: once (two barriers of the cluster, the first remote read),
-an element written to shared memory, and one read from another block. Estimates: published
+GATHER, GATHER_WRITE, GATHER_READ = 100, 4 / 128, 4 / 12
+"""Those of sums that meet in a cluster: once beside `predict.CLUSTER_US`, an element written to
+shared memory, and one read from another block. The last two are estimates: published
 microbenchmarks of an H100 read 2.7 to 3.3 TB/s of other blocks' shared memory, 12 to 14 bytes a
-clock and multiprocessor."""
+clock and multiprocessor. The first is set by which programs come first where parts of k meet
+(``program_sweep_cluster_k_h200.json``, ``program_sweep_few_rows_h200.json``)."""
 
 
 PROMOTE, PROMOTE_WAIT, SEQUENCE_WAIT = 1.0, 90, 240

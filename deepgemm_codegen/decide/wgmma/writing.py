@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.wgmma.constraints import FRAGMENT_M
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
@@ -13,12 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Writing", "writing"]
 
-WRITE, WRITE_ROWS, WRITE_COLUMNS = 0.9, 67, 52
+WRITE, WRITE_COLUMNS = 1.2, 5
 """How much longer device memory takes to write D than to deliver as many bytes: at all, and over
-the rows and over the columns that neighbouring tiles have. What is read takes its time beside.
-Fitted, with `predict.TURN` and the constants of an epilogue, to 269 kernels of 8 products with
-short k or many matrices (``benchmarks/results/program_sweep_short_k_h200.json``) and to the other
-sweeps."""
+the columns that neighbouring tiles have. What is read takes its time beside. Fitted, with `PASS`
+and `predict.NARROW`, to 548 kernels of 13 products
+(``benchmarks/results/program_sweep_writing_h200.json``): a tile's height and width hardly matter,
+from 64x96 to 256x192, once it is not what TMA moves or the epilogue that takes longest."""
+
+TURNS_HIGH = 1.04
+"""How much longer D takes from consumers in turns that have two fragments of rows each; why is not
+known. At 2048x2048x128, 32 products, 128x128 to 128x192 took 93 to 98 us, 64x128 to 64x256 89 to
+92."""
+
+PASS = 1 / 24
+"""Clocks of a byte of D on the way on which slices arrive, where it leaves by TMA."""
 
 NEAR = 512
 """Bytes of a row of D up to which all that is written at a time lies together."""
@@ -84,10 +93,14 @@ def writing(task: Task, tile: Tile, cluster: tuple[int, int], once: float, round
         passed = SLAB_PASS * tile.tile_m * tile.tile_n * task.problem.d_bytes
         passed += SLAB_MEET * (cluster != (1, 1))
         return Writing(once / rounds + written, written, SLAB_SHOWN * out, passed, SLAB_LAST * out)
-    rows, columns = tile.tile_m * cluster[0], tile.tile_n * cluster[1]
-    written = out * _factor(task, rows, columns)
-    moved = written if task.partial else once / rounds + written
-    return Writing(moved, written, 0.0, 0.0, LAST_WRITE * out)
+    columns, problem = tile.tile_n * cluster[1], task.problem
+    written = out * _factor(task, columns)
+    if tile.tiles_at_once > 1 and tile.tile_m > FRAGMENT_M and not _fits(task):
+        written *= TURNS_HIGH
+    if task.partial:
+        return Writing(written, written, 0.0, 0.0, LAST_WRITE * out)
+    passed = PASS * tile.tile_m * tile.tile_n // problem.halves * problem.d_bytes
+    return Writing(once / rounds + written, written, 0.0, passed, LAST_WRITE * out)
 
 
 def _fits(task: Task) -> bool:
@@ -96,15 +109,15 @@ def _fits(task: Task) -> bool:
     return compulsory_bytes(problem) + output_bytes(problem) <= task.machine.l2_bytes
 
 
-def _factor(task: Task, rows: int, columns: int) -> float:
+def _factor(task: Task, columns: int) -> float:
     """How much longer D takes to be written, and C to be read, than as much to be delivered.
 
-    By tiles or clusters of so many elements: the more of it lies together, the better; where rows
+    By tiles or clusters of so many columns: the more of a row lies together, the better; where rows
     are no longer than `NEAR`, all that runs at a time does.
     """
     if _fits(task):
         return 1.0
-    return WRITE + _apart(task) * (WRITE_ROWS / rows + WRITE_COLUMNS / columns)
+    return WRITE + _apart(task) * WRITE_COLUMNS / columns
 
 
 def _apart(task: Task) -> float:
