@@ -254,7 +254,9 @@ class OrderListener(Listener):
         """The threads know the agent's reads."""
         if agent.kind == "wgmma":
             self.phases.waits.settle(agent.number, time)
-        self.clocks.learn(lanes, self.shadow.agent(agent)[1], time)
+        known = self.shadow.agents.get(agent)
+        if known is not None:  # else it read nothing yet; every thread waits for its own stores
+            self.clocks.learn(lanes, known[1], time)
 
     # -- clusters, see `Clusters` --
 
