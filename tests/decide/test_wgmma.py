@@ -239,13 +239,13 @@ def test_decisions_are_numbered_short_and_complete(text: str) -> None:
 
 
 def test_a_tile_reaches_past_d_for_wide_panels() -> None:
-    body = plan_of("m=4096 n=80 k=40 batch=8 layout=nt gpu=H200").body
+    body = plan_of("m=4096 n=80 k=40 batch=8 layout=nt").body
     assert isinstance(body, Wgmma)
     assert (body.tile_n, body.store_panels[0]) == (96, 32)
 
 
 def test_a_long_k_of_few_rows_is_cut_in_a_cluster() -> None:
-    plan = plan_of("m=64 n=4096 k=14336 layout=nt gpu=H200")
+    plan = plan_of("m=64 n=4096 k=14336 layout=nt")
     assert isinstance(plan.body, Wgmma)
     # In three, predicted to take 1 % less, it took 14 % longer: more parts have to be worth it.
     assert (plan.body.tile_n, plan.body.cluster_k) == (64, 2)
@@ -387,7 +387,8 @@ REFUSALS = {
 @pytest.mark.parametrize("text", REFUSALS)
 def test_a_refusal_names_limit_and_remedy(text: str) -> None:
     with pytest.raises(InputError) as caught:
-        plan_of(f"{GIVEN} {text} {'' if 'arch=' in text else 'arch=sm_90a'}")
+        given = dict(word.split("=") for word in f"{GIVEN} arch=sm_90a {text}".split())
+        plan_of(" ".join(f"{name}={value}" for name, value in given.items()))
     assert str(caught.value) == REFUSALS[text]
 
 

@@ -70,12 +70,12 @@ CLUSTER_LATENCY = 390
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
-INTEGER_FLOW = 1.22
+INTEGER_FLOW = 2.15
 """Further part that integers' math does not hide where consumers share a tile, for each part that
 power stretches math by: math is twice as fast beside the same bytes. Fitted as
 `writing.SLAB_WRITE`."""
 
-INTEGER_PAIR = 0.2
+INTEGER_PAIR = 0.45
 """Part of what power stretches integers' math by that blocks beside each other save, which share A:
 fitted as `INTEGER_FLOW`."""
 
