@@ -69,7 +69,7 @@ def _decided(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> P
     considered = consider(setting)
     winner = considered.winner
     if winner is None:
-        raise refuse(setting, considered)
+        raise refuse(setting)
     decisions = winner.decisions(considered.reason(setting))
     program = winner.choice.program(spec, arch, decisions + folded)
     return with_zero_points(program, arch) if spec.zero_points else program

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.decide.refusal import Refusal
 from deepgemm_codegen.layout import AREA_ALIGNMENT
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tiles import WARP
@@ -25,7 +25,7 @@ __all__ = [
     "ABREAST",
     "Block",
     "abreast_answer",
-    "check_abreast",
+    "abreast_obstacle",
     "few_warps",
     "refusal",
     "tiles_abreast",
@@ -59,31 +59,22 @@ class Block(NamedTuple):
     shared_bytes: int
 
 
-def check_abreast(spec: GemmSpec) -> None:
-    """Refuses a user's number where no kernel has several tiles abreast.
-
-    Raises:
-        InputError: an m or n of run time, or a k that is cut.
-    """
+def abreast_obstacle(spec: GemmSpec) -> Refusal | None:
+    """Why no kernel has the user's number of tiles abreast: m or n of run time, or a cut k."""
     given, parts = spec.overrides.abreast, spec.overrides.split_k
     if given in (None, 1):
-        return
+        return None
     for name, dim in (("m", spec.m), ("n", spec.n)):
         if dim.dynamic:
-            raise InputError(
-                f"abreast = {given}: {name} is known only at run time; give {name}, or leave"
-                " abreast out"
-            )
+            text = f"abreast = {given}: {name} is known only at run time"
+            return Refusal(text, "abreast", remedy=f"give {name}")
     if spec.norm is not None:
-        raise InputError(
-            f"abreast = {given}: sums that a norm waits for have blocks of their own; leave abreast"
-            " out"
-        )
+        text = f"abreast = {given}: sums that a norm waits for have blocks of their own"
+        return Refusal(text, "abreast")
     if parts not in (None, 1):
-        raise InputError(
-            f"abreast = {given} with split_k = {parts}: each part of k has blocks of its own; leave"
-            " out one of these overrides"
-        )
+        text = f"abreast = {given} with split_k = {parts}: each part of k has blocks of its own"
+        return Refusal(text, "abreast")
+    return None
 
 
 def few_warps(
@@ -113,13 +104,13 @@ def _miss(block: Block, number: int, machine: Machine) -> str:
     return ""
 
 
-def refusal(block: Block, number: int, machine: Machine) -> InputError | None:
-    """The error for more tiles than fit one block; None where they fit."""
+def refusal(block: Block, number: int, machine: Machine) -> Refusal | None:
+    """Why so many tiles do not fit one block; None where they do."""
     miss = _miss(block, number, machine)
     if not miss:
         return None
     most = next(n for n in range(number, 0, -1) if not _miss(block, n, machine))
-    return InputError(f"abreast = {number}: {miss}; the nearest legal abreast is {most}")
+    return Refusal(f"abreast = {number}: {miss}", "abreast", most)
 
 
 def _clocks(tiles: int, number: int, machine: Machine, busy: float) -> float:

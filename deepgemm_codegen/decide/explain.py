@@ -151,7 +151,7 @@ def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) ->
     considered = consider(setting)
     winner = considered.winner
     if winner is None:
-        raise refuse(setting, considered)
+        raise refuse(setting)
     family, *others = winner.decisions(considered.reason(setting))
     others += folded
     told = Explanation(

@@ -12,15 +12,16 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from deepgemm_codegen.decide.abreast import abreast_obstacle
 from deepgemm_codegen.decide.bandwidth.family import BANDWIDTH
 from deepgemm_codegen.decide.menus import why_illegal
 from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
+from deepgemm_codegen.decide.refusal import Refusal
 from deepgemm_codegen.decide.repack import copies_for
 from deepgemm_codegen.decide.rows.family import ROWS
 from deepgemm_codegen.decide.simt.family import SIMT
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.dtypes import FP32
-from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +63,7 @@ class Considered(NamedTuple):
             as soon as it could not win, or has no kernel at all.
         family: the cheapest, or None when nothing serves.
         winner: its answer.
+        refusal: which override no kernel could have, where that alone leaves nothing.
     """
 
     families: tuple[Family, ...]
@@ -69,6 +71,7 @@ class Considered(NamedTuple):
     beaten: dict[str, float]
     family: Family | None
     winner: Answer | None
+    refusal: Refusal | None = None
 
     @property
     def asked(self) -> list[Family]:
@@ -116,27 +119,26 @@ def _alone(family: Family, spec: GemmSpec, arch: Arch) -> str:
 
 
 def consider(setting: Setting) -> Considered:
-    """Asks the families that can serve a spec under its overrides for their best.
-
-    Raises:
-        InputError: an override that no kernel of the families asked could have.
-    """
+    """Asks the families that can serve a spec under its overrides for their best."""
     spec, arch = setting.spec, setting.arch
     given = spec.overrides.numbers()
     obstacles: dict[str, str] = {}
     beaten: dict[str, float] = {}
-    illegal = ""
+    illegal: Refusal | None = None
     chosen: Family | None = None
     winner: Answer | None = None
     families = competing(spec)
+    if barred := abreast_obstacle(spec):
+        return Considered(families, {}, {}, None, None, barred)
     able = [family for family in families if not family.obstacle(spec, arch)]
     for family in families:
         obstacle = obstacle_of(family, spec, arch)
         if given and not obstacle:
-            obstacle = _illegal(family, given)
+            name, obstacle = _illegal(family, given)
             if obstacle:
-                where = "" if family is able[-1] else f" with family = {family.name}"
-                illegal = obstacle.replace(":", f"{where}:", 1)
+                forced = spec.overrides.family is not None and family is not able[-1]
+                where = f" with family = {family.name}" if forced else ""
+                illegal = Refusal(obstacle.replace(":", f"{where}:", 1), name, tells_nearest=True)
         if obstacle:
             obstacles[family.name] = obstacle
             continue
@@ -147,17 +149,16 @@ def consider(setting: Setting) -> Considered:
         if chosen is not None and winner is not None:
             beaten[chosen.name] = winner.clocks
         chosen, winner = family, answer
-    if illegal and len(obstacles) == len(families):
-        raise InputError(illegal)
-    return Considered(families, obstacles, beaten, chosen, winner)
+    refusal = illegal if len(obstacles) == len(families) else None
+    return Considered(families, obstacles, beaten, chosen, winner, refusal)
 
 
-def _illegal(family: Family, given: Mapping[str, int]) -> str:
-    """Which override no kernel of a family could have, and the nearest legal value."""
+def _illegal(family: Family, given: Mapping[str, int]) -> tuple[str, str]:
+    """Which override no kernel of a family could have, and why, with the nearest legal value."""
     for name, value in given.items():
         if value not in family.legal[name]:
-            return f"{name} = {value}: {why_illegal(value, family.legal[name])}"
-    return ""
+            return name, f"{name} = {value}: {why_illegal(value, family.legal[name])}"
+    return "", ""
 
 
 def obstacle_of(family: Family, spec: GemmSpec, arch: Arch) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.prediction import Prediction
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.errors import InputError
+    from deepgemm_codegen.decide.refusal import Refusal
     from deepgemm_codegen.plan import Decision, Program
     from deepgemm_codegen.spec import GemmSpec
 
@@ -110,7 +110,7 @@ class Family:
         apart: whether that goes without saying: nobody would look for the family there.
         legal: every number that an override may ask for, by its name.
         best: its cheapest candidate under the spec's overrides, or None.
-        refuse: the error for a spec that it could serve, were it not for overrides or limits.
+        refuse: why it does not serve a spec that it could, were it not for overrides or limits.
         tensor_cores: whether its kernels multiply on them.
         copies: whether it may read copies of the operands, see `repack`.
     """
@@ -121,7 +121,7 @@ class Family:
     apart: Callable[[GemmSpec, Arch], bool]
     legal: Mapping[str, range]
     best: Search
-    refuse: Callable[[Setting], InputError]
+    refuse: Callable[[Setting], Refusal]
     tensor_cores: bool = True
     copies: bool = False
 

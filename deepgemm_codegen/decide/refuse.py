@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide.abreast import check_abreast
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
-from deepgemm_codegen.decide.families import foreign_override, owners
+from deepgemm_codegen.decide.families import consider, foreign_override, obstacle_of, owners
+from deepgemm_codegen.decide.family import setting_of
+from deepgemm_codegen.decide.refusal import Refusal, named
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.overrides import Overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.families import Considered
@@ -26,7 +28,7 @@ __all__ = ["check_types", "refuse"]
 def check_types(spec: GemmSpec, arch: Arch) -> None:
     """Refuses operand types that the architecture's matrix instructions do not multiply.
 
-    And what the user asks for that no kernel of any family has.
+    And what the user asks for, beside overrides, that no kernel of any family has.
 
     Raises:
         InputError: names the type, what the architecture has, and the ones that serve.
@@ -42,7 +44,6 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
             f"scale_a = {spec.scale_a} and scale_b = {spec.scale_b}: {arch.name} has no wgmma,"
             " which alone scales by block; give arch sm_90a, or leave them out"
         )
-    check_abreast(spec)
     if spec.launch == "dependent" and arch.number < DEPENDENT_FROM:
         raise InputError(
             f"launch = dependent: {arch.name} has no programmatic dependent launch; give arch"
@@ -61,85 +62,154 @@ def _targets_with(dtype: str) -> str:
     return f"{able[0]} or later" if able == known[-len(able) :] else " or ".join(able)
 
 
-def refuse(setting: Setting, considered: Considered) -> InputError:
+def refuse(setting: Setting) -> InputError:
     """The error for a spec that no candidate of any family serves.
+
+    Where overrides are at fault it tells of those that contradict each other, or the problem, and
+    of no other; without those that it says to leave out there is a plan.
+    """
+    spec, arch = setting.spec, setting.arch
+    names = [name for name, _ in spec.overrides.items()]
+    bare = _with(spec, [])
+    if not names or not _serves(bare, arch):
+        found = _told(bare, arch)
+        return InputError("; ".join(filter(None, (found.text, found.remedy))))
+    told: dict[str, Refusal] = {}  # by the override to leave out
+    while not told or not _serves(_with(spec, names), arch):
+        core = _contradiction(_with(spec, names), arch)
+        found = _told(_with(spec, core), arch)
+        blamed = _to_leave_out(_with(spec, names), arch, core, found.blamed)
+        told[blamed] = found
+        names.remove(blamed)
+    for name in tuple(told)[:-1]:  # what came later may have been at fault alone
+        if _serves(_with(spec, [*names, name]), arch):
+            names.append(name)
+            del told[name]
+    last = f"leave {' and '.join(told)} out"
+    if len(told) > 1:
+        return InputError("; ".join([*(each.text for each in told.values()), last]))
+    ((blamed, found),) = told.items()
+    remedies = [found.remedy] if found.remedy else []
+    nearest = _nearest_of((found, _told(spec, arch)), spec, arch, blamed)
+    if nearest is not None:
+        remedies.append(f"the nearest legal {blamed} is {nearest}")
+    joined = ", or " if remedies or found.tells_nearest else "; "
+    return InputError(f"{'; '.join([found.text, *remedies])}{joined}{last}")
+
+
+def _with(spec: GemmSpec, names: Iterable[str]) -> GemmSpec:
+    """The spec with these of its overrides."""
+    given = dict(spec.overrides.items())
+    kept: dict[str, Any] = {name: given[name] for name in names}
+    return replace(spec, overrides=Overrides(**kept))
+
+
+def _serves(spec: GemmSpec, arch: Arch) -> bool:
+    """Whether there is a plan."""
+    return consider(setting_of(spec, arch)).winner is not None
+
+
+def _contradiction(spec: GemmSpec, arch: Arch) -> list[str]:
+    """Overrides that leave no plan, any one of which could be left out for one."""
+    core = [name for name, _ in spec.overrides.items()]
+    for name in tuple(core):
+        fewer = [other for other in core if other != name]
+        if not _serves(_with(spec, fewer), arch):
+            core = fewer
+    return core
+
+
+def _to_leave_out(spec: GemmSpec, arch: Arch, core: Sequence[str], blamed: str) -> str:
+    """Which of some overrides that contradict each other to leave out.
+
+    One without which there is a plan, if there is such a one, and the blamed one where it may be.
+    """
+    for name in (blamed, *reversed(core)):
+        rest = [other for other, _ in spec.overrides.items() if other != name]
+        if name in core and _serves(_with(spec, rest), arch):
+            return name
+    return blamed if blamed in core else core[-1]
+
+
+def _nearest_of(
+    told: Iterable[Refusal], spec: GemmSpec, arch: Arch, blamed: str
+) -> int | str | None:
+    """The nearest legal value of an override that serves beside all the others; None without."""
+    for each in told:
+        if each.blamed == blamed and each.nearest is not None:
+            changed: dict[str, Any] = {blamed: each.nearest}
+            if _serves(replace(spec, overrides=replace(spec.overrides, **changed)), arch):
+                return each.nearest
+    return None
+
+
+def _told(spec: GemmSpec, arch: Arch) -> Refusal:
+    """Why nothing serves a spec, of whose overrides each is needed for that.
 
     The last family that was asked serves most, and so knows best what is too much.
     """
+    setting = setting_of(spec, arch)
+    considered = consider(setting)
+    if considered.refusal is not None:
+        return considered.refusal
     asked = considered.asked
-    return asked[-1].refuse(setting) if asked else _refuse_families(setting, considered)
+    return asked[-1].refuse(setting) if asked else _told_of_families(setting, considered)
 
 
-def _refuse_families(setting: Setting, considered: Considered) -> InputError:
-    """The error where no family was asked: none serves the spec, or overrides leave none."""
+def _told_of_families(setting: Setting, considered: Considered) -> Refusal:
+    """Why no family was asked: none serves the spec, or overrides leave none."""
     spec, arch = setting.spec, setting.arch
     overrides = spec.overrides
     families = considered.families
+    given = dict(overrides.items())
     own = {family.shown: family.obstacle(spec, arch) for family in families}
     if all(own.values()):
         why = "; ".join(f"{shown}: {obstacle}" for shown, obstacle in own.items())
-        text = f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}"
-        return InputError(_override_at_fault(spec, arch, families) or text)
-    if overrides.tensor_cores == "on" and spec.dtype_a == FP32:
-        return InputError(
-            "tensor_cores = on: fp32 is multiplied on the CUDA cores alone; leave it out"
-        )
+        if not given:
+            return Refusal(f"dtype = {spec.dtype_a}: no kernel family serves the spec; {why}")
+        return _refusal_of_the_last(setting, considered, next(reversed(given)))
+    blamed = next(reversed(given))
     forced = next((family for family in families if family.name == overrides.family), None)
-    if forced is not None:
-        return _refuse_forced(forced, setting, considered)
     kept = next((f for f in families if not foreign_override(f, spec, arch)), None)
-    if kept is not None:
-        return _refuse_kept(kept, setting, considered)
-    names = [f"{name} = {value}" for name, value in overrides.items()]
-    text = f"{' and '.join(names)}: no kernel family has them all; leave out one of these overrides"
-    if len(names) == 1:
+    if overrides.tensor_cores == "on" and spec.dtype_a == FP32:
+        why, blamed = "fp32 is multiplied on the CUDA cores alone", "tensor_cores"
+    elif forced is not None:
+        return _told_of_forced(forced, setting, considered)
+    elif kept is not None:
+        has = "has it" if len(given) == 1 and blamed in {*kept.legal, "ring"} else "would do"
+        why = f"only {kept.shown} {has}, but {considered.obstacles[kept.name]}"
+    elif len(given) == 1:
         what = f"dtype = {spec.dtype_a}" if spec.multiplies else f"op = {spec.op}"
-        text = f"{names[0]}: no kernel family that serves {what} has it; leave it out"
-    return InputError(text)
+        why = f"no kernel family that serves {what} has it"
+    else:
+        why = f"no kernel family has {'both' if len(given) == 2 else 'them all'}"
+    return Refusal(f"{named(given, blamed)}: {why}", blamed)
 
 
-def _refuse_kept(family: Family, setting: Setting, considered: Considered) -> InputError:
-    """The error where overrides leave one family, which does not serve the spec."""
-    overrides = setting.spec.overrides
-    obstacle = considered.obstacles[family.name]
-    if not overrides.numbers():
-        words = " and ".join(f"{name} = {value}" for name, value in overrides.items())
-        return InputError(f"{words}: only {family.shown} would do, but {obstacle}")
-    name, value = min(
-        overrides.numbers().items(),
-        key=lambda item: sum(item[0] in other.legal for other in considered.families),
-    )
-    return InputError(
-        f"{name} = {value}: only {family.shown} has it, but {obstacle}; leave {name} out"
-    )
+def _refusal_of_the_last(setting: Setting, considered: Considered, blamed: str) -> Refusal:
+    """The refusal where an override keeps all families out by what it makes of the spec."""
+    spec, arch = setting.spec, setting.arch
+    freed = _with(spec, [name for name, _ in spec.overrides.items() if name != blamed])
+    able = [f for f in considered.families if not f.obstacle(freed, arch)]
+    family = (able or considered.families)[-1]
+    head = named(dict(spec.overrides.items()), blamed)
+    return Refusal(f"{head}: {family.shown}: {family.obstacle(spec, arch)}", blamed)
 
 
-def _override_at_fault(spec: GemmSpec, arch: Arch, families: Sequence[Family]) -> str:
-    """What is said of an override without which a family serves the spec; empty if none is."""
-    for name, value in spec.overrides.items():
-        changed: dict[str, Any] = {name: None}
-        freed = replace(spec, overrides=replace(spec.overrides, **changed))
-        for family in reversed(families):
-            if not family.obstacle(freed, arch):
-                obstacle = family.obstacle(spec, arch)
-                return f"{name} = {value}: {family.shown}: {obstacle}; leave {name} out"
-    return ""
-
-
-def _refuse_forced(family: Family, setting: Setting, considered: Considered) -> InputError:
-    """The error where the family that an override names does not serve the spec."""
+def _told_of_forced(family: Family, setting: Setting, considered: Considered) -> Refusal:
+    """Why the family that an override names does not serve the spec."""
     spec, arch = setting.spec, setting.arch
     for name, value in spec.overrides.numbers().items():
         if name not in family.legal:
             having = owners(name, spec, arch)
-            return InputError(
+            return Refusal(
                 f"{name} = {value} with family = {family.name}: only {' and '.join(having)}"
-                f" {'has' if len(having) == 1 else 'have'} it; leave out one of these overrides"
+                f" {'has' if len(having) == 1 else 'have'} it",
+                name,
             )
-    able = next(f.name for f in reversed(considered.families) if not f.obstacle(spec, arch))
-    remedy = f"the nearest legal family is {able}"
+    text = f"family = {family.name}: {considered.obstacles[family.name]}"
     if family.name == "wgmma" and not arch.wgmma:
-        remedy = f"give arch sm_90a, or family {able}"
-    elif not family.obstacle(spec, arch):  # it serves the spec, and another override keeps it out
-        remedy = "leave out one of these overrides"
-    return InputError(f"family = {family.name}: {considered.obstacles[family.name]}; {remedy}")
+        return Refusal(text, "family", remedy="give arch sm_90a")
+    able = [f.name for f in considered.families if not obstacle_of(f, _with(spec, []), arch)]
+    nearest = next((name for name in reversed(able) if name != family.name), None)
+    return Refusal(text, "family", nearest)

@@ -380,35 +380,34 @@ GIVEN = "m=16 n=4096 k=4096 layout=nt"
 
 REFUSALS = {
     "family=bandwidth tile_m=8": (
-        "tile_m = 8 with family = bandwidth: the short side m is one warp's, in a tile of 16;"
-        " the nearest legal tile_m is 16"
+        "tile_m = 8: the short side m is one warp's, in a tile of 16; the nearest legal tile_m is"
+        " 16, or leave tile_m out"
     ),
     "family=bandwidth warps_m=2": (
-        "warps_m = 2 with family = bandwidth: the short side m is one warp's, in a tile of 16;"
-        " the nearest legal warps_m is 1"
+        "warps_m = 2 with family = bandwidth: the short side m is one warp's, in a tile of 16; "
+        "the nearest legal warps_m is 1, or leave warps_m out"
     ),
     "warps_k=16 warps_n=2": (
-        "warps_k = 16 with warps_n = 2: 32 warps a block; the limit is 16;"
-        " the nearest legal warps_k is 8"
+        "warps_k = 16 with warps_n = 2: 32 warps a block; the limit is 16; the nearest legal "
+        "warps_k is 8, or leave warps_k out"
     ),
     "family=bandwidth tile_n=64 warps_n=1 stages=8 ring=registers": (
-        "stages = 8 with family = bandwidth, tile_n = 64, warps_n = 1, ring = registers: about 704"
-        " registers a thread; the cap is 255; the nearest legal stages is 2"
+        "stages = 8 with tile_n = 64, ring = registers: about 704 registers a thread; the cap is "
+        "255; the nearest legal stages is 2, or leave stages out"
     ),
     "tile_n=64 warps_k=16 stages=8 ring=shared": (
-        "warps_k = 16 with tile_n = 64, stages = 8, ring = shared: 1310720 bytes of shared memory a"
-        " block (0 of them static); sm_90 has 232448; the nearest legal warps_k is 2"
+        "stages = 8 with warps_k = 16: about 221 registers a thread; the cap is 128; the nearest "
+        "legal warps_k is 2, or leave warps_k out"
     ),
     "warps_k=17": (
-        "warps_k = 17 with family = bandwidth: too large; the nearest legal is 16"
+        "warps_k = 17: too large; the nearest legal is 16, or leave warps_k out"
     ),
     "warps_k=2 raster_group=4": (
-        "warps_k = 2 and raster_group = 4: no kernel family has them all;"
-        " leave out one of these overrides"
+        "raster_group = 4 with warps_k = 2: no kernel family has both; leave raster_group out"
     ),
     "m=4096 family=bandwidth": (
-        "family = bandwidth: m = 4096 and n = 4096 are both above 32;"
-        " the nearest legal family is mma_sync"
+        "family = bandwidth: m = 4096 and n = 4096 are both above 32; the nearest legal family is"
+        " mma_sync, or leave family out"
     ),
     "m=4096 warps_k=4": (
         "warps_k = 4: only bandwidth has it, but m = 4096 and n = 4096 are both above 32;"

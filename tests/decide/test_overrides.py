@@ -65,51 +65,60 @@ def test_stages_move_the_tile() -> None:
 SHARED = "bytes of shared memory a block (0 of them static)"
 
 REFUSALS = {
-    "tile_m=50": "tile_m = 50: not a multiple of 16; the nearest legal are 48 and 64",
-    "tile_m=512": "tile_m = 512: too large; the nearest legal is 256",
-    "tile_n=12": "tile_n = 12: not a multiple of 8; the nearest legal are 8 and 16",
-    "tile_n=4": "tile_n = 4: too small; the nearest legal is 8",
-    "tile_k=24": "tile_k = 24: not a multiple of 16; the nearest legal are 16 and 32",
-    "warps_m=17": "warps_m = 17: too large; the nearest legal is 16",
-    "stages=1": "stages = 1: too small; the nearest legal is 2",
-    "min_blocks=33": "min_blocks = 33: too large; the nearest legal is 32",
+    "tile_m=50": (
+        "tile_m = 50: not a multiple of 16; the nearest legal are 48 and 64, or leave tile_m out"
+    ),
+    "tile_m=512": ("tile_m = 512: too large; the nearest legal is 256, or leave tile_m out"),
+    "tile_n=12": (
+        "tile_n = 12: not a multiple of 8; the nearest legal are 8 and 16, or leave tile_n out"
+    ),
+    "tile_n=4": ("tile_n = 4: too small; the nearest legal is 8, or leave tile_n out"),
+    "tile_k=24": (
+        "tile_k = 24: not a multiple of 16; the nearest legal are 16 and 32, or leave tile_k out"
+    ),
+    "warps_m=17": ("warps_m = 17: too large; the nearest legal is 16, or leave warps_m out"),
+    "stages=1": ("stages = 1: too small; the nearest legal is 2, or leave stages out"),
+    "min_blocks=33": (
+        "min_blocks = 33: too large; the nearest legal is 32, or leave min_blocks out"
+    ),
     # P18
-    "tile_m=64 tile_n=64 tile_k=32 stages=12": "stages = 12: too large; the nearest legal is 8",
+    "tile_m=64 tile_n=64 tile_k=32 stages=12": (
+        "stages = 12: too large; the nearest legal is 8, or leave stages out"
+    ),
     # P12, P16
     "arch=sm_86 tile_m=128 tile_n=128 tile_k=64 stages=4": (
-        "stages = 4 with tile_m = 128, tile_n = 128, tile_k = 64: 131072 "
-        + SHARED
-        + "; sm_86 has 101376; the nearest legal stages is 3"
+        "stages = 4 with tile_m = 128, tile_n = 128, tile_k = 64: 131072 bytes of shared memory a"
+        " block (0 of them static); sm_86 has 101376; the nearest legal stages is 3, or leave "
+        "stages out"
     ),
     "tile_m=64 tile_n=64 tile_k=256 stages=8": (
-        "stages = 8 with tile_m = 64, tile_n = 64, tile_k = 256: 524288 "
-        + SHARED
-        + "; sm_80 has 166912; the nearest legal stages is 2"
+        "stages = 8 with tile_n = 64, tile_k = 256: 327680 bytes of shared memory a block (0 of "
+        "them static); sm_80 has 166912; the nearest legal stages is 2, or leave stages out"
     ),
     # P19
     "tile_m=256 tile_n=256 warps_m=2 warps_n=4": (
-        "tile_n = 256 with tile_m = 256, warps_m = 2, warps_n = 4: 256 accumulators a thread;"
-        " the limit is 128; the nearest legal tile_n is 128"
+        "tile_n = 256 with tile_m = 256: 256 accumulators a thread; the limit is 128; the nearest"
+        " legal tile_n is 128, or leave tile_n out"
     ),
     "warps_m=8 warps_n=8": (
-        "warps_n = 8 with warps_m = 8: 64 warps a block; the limit is 16;"
-        " the nearest legal warps_n is 2"
+        "warps_n = 8 with warps_m = 8: 64 warps a block; the limit is 16; the nearest legal "
+        "warps_n is 2, or leave warps_n out"
     ),
     "warps_m=3 tile_m=64": (
-        "warps_m = 3 with tile_m = 64: 16 rows or columns are left without a warp;"
-        " the nearest legal warps_m is 2"
+        "warps_m = 3 with tile_m = 64: 64 rows or columns of a tile are no multiple of 48, a "
+        "fragment a warp; the nearest legal warps_m is 2, or leave warps_m out"
     ),
     "arch=sm_75 stages=4": (
-        "stages = 4: 4 stages for a copy through registers; it uses 2;"
-        " the nearest legal stages is 2"
+        "stages = 4: 4 stages for a copy through registers; it uses 2; the nearest legal stages "
+        "is 2, or leave stages out"
     ),
     "arch=sm_89 min_blocks=32": (
-        "min_blocks = 32: 32 resident blocks; sm_89 holds 24 an SM;"
-        " the nearest legal min_blocks is 24"
+        "min_blocks = 32: 32 resident blocks; sm_89 holds 24 an SM; the nearest legal min_blocks "
+        "is 24, or leave min_blocks out"
     ),
     "align_a=2 tile_m=16 tile_n=8 warps_m=1 warps_n=1 repack=off": (
-        "warps_n = 1 with tile_m = 16, tile_n = 8, warps_m = 1: a pass of the copy moves 64 bytes;"
-        " the least is 128, eight rows of a panel; leave out one of these overrides"
+        "warps_n = 1 with warps_m = 1, repack = off: a pass of the copy moves 64 bytes; the least"
+        " is 128, eight rows of a panel; leave repack out"
     ),
     "m=2147482624 n=2147482624": (
         "m = 2147482624, n = 2147482624, batch = 1: more tiles of D than the 2147483647 blocks of a"
@@ -135,14 +144,15 @@ REFUSALS = {
         "tile_k = 64: wgmma: tile_k = 64 is given, and its slices are 128; leave tile_k out"
     ),
     "m=64 n=64 tensor_cores=on family=simt": (
-        "family = simt: tensor_cores = on; leave out one of these overrides"
+        "family = simt: tensor_cores = on; the nearest legal family is mma_sync, or leave family "
+        "out"
     ),
     "m=64 n=64 dtype=fp32 tensor_cores=on": (
-        "tensor_cores = on: fp32 is multiplied on the CUDA cores alone; leave it out"
+        "tensor_cores = on: fp32 is multiplied on the CUDA cores alone; leave tensor_cores out"
     ),
     "m=16 n=2147482624 raster_group=1000 tile_n=256": (
-        "raster_group = 1000 with tile_n = 256: 8388604000 blocks in a raster group;"
-        " the limit is 2147483647; the nearest legal raster_group is 256"
+        "raster_group = 1000: 8388604000 blocks in a raster group; the limit is 2147483647; the "
+        "nearest legal raster_group is 256, or leave raster_group out"
     ),
     # R15
     "arch=sm_75 dtype=bf16": (

@@ -90,23 +90,23 @@ def test_overrides_are_kept() -> None:
             f"{ALONE} warps_n=3",
             (
                 "warps_n = 3: a row has 3 warps, and sums halve a power of two of them;"
-                " the next is 4; leave out one of these overrides"
+                " the next is 4; leave warps_n out"
             ),
         ),
         (
             f"{ALONE} warps_n=2 warps_m=4",
             (
-                "warps_m = 4, warps_n = 2: rows of several warps have a block each, not 4"
-                " to a block; leave out one of these overrides"
+                "warps_n = 2 with warps_m = 4: rows of several warps have a block each, not 4"
+                " to a block; leave warps_n out"
             ),
         ),
         (
             f"{ALONE} warps_n=64",
-            "warps_n = 64: too large; the nearest legal is 32",
+            "warps_n = 64: too large; the nearest legal is 32, or leave warps_n out",
         ),
         (
             f"{ALONE} tile_m=64",
-            "tile_m = 64: no kernel family that serves op = epilogue has it; leave it out",
+            "tile_m = 64: no kernel family that serves op = epilogue has it; leave tile_m out",
         ),
     ],
 )

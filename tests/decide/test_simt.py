@@ -104,27 +104,34 @@ def test_tensor_cores_on_is_the_default() -> None:
 
 REFUSALS = {
     "dtype=int8 tensor_cores=off": (
-        "tensor_cores = off: only CUDA cores would do, but int8 operands are not widened to fp32"
+        "tensor_cores = off: only CUDA cores would do, but int8 operands are not widened to fp32;"
+        " leave tensor_cores out"
     ),
     "dtype=fp32 tensor_cores=maybe": "tensor_cores = maybe: unknown; give on or off",
     "dtype=fp32 consumers=2": (
         "consumers = 2: only wgmma has it, but sm_80 has no wgmma; leave consumers out"
     ),
-    "dtype=fp32 tile_m=24": ("tile_m = 24: not a multiple of 16; the nearest legal are 16 and 32"),
-    "dtype=fp32 tile_k=32": "tile_k = 32: too large; the nearest legal is 16",
+    "dtype=fp32 tile_m=24": (
+        "tile_m = 24: not a multiple of 16; the nearest legal are 16 and 32, or leave tile_m out"
+    ),
+    "dtype=fp32 tile_k=32": (
+        "tile_k = 32: too large; the nearest legal is 16, or leave tile_k out"
+    ),
     "dtype=fp32 tile_m=256 tile_n=256 warps_m=2 warps_n=2": (
-        "tile_n = 256 with tile_m = 256, warps_m = 2, warps_n = 2: 512 sums a thread; the limit is"
-        " 128; the nearest legal tile_n is 64"
+        "tile_n = 256 with tile_m = 256: 256 sums a thread; the limit is 128; the nearest legal "
+        "tile_n is 64, or leave tile_n out"
     ),
     "dtype=fp32 tile_m=128 tile_n=128 warps_m=1 warps_n=2": (
-        "warps_n = 2 with tile_m = 128, tile_n = 128, warps_m = 1: 256 sums a thread; the limit is"
-        " 128; the nearest legal warps_n is 4"
+        "warps_n = 2 with tile_m = 128, tile_n = 128, warps_m = 1: 256 sums a thread; the limit "
+        "is 128; the nearest legal warps_n is 4, or leave warps_n out"
     ),
     "dtype=fp32 family=mma_sync": (
-        "family = mma_sync: sm_80 has no mma.sync for fp32; the nearest legal family is simt"
+        "family = mma_sync: sm_80 has no mma.sync for fp32; the nearest legal family is simt, or "
+        "leave family out"
     ),
     "dtype=fp32 tensor_cores=off family=mma_sync": (
-        "family = mma_sync: tensor_cores = off; the nearest legal family is simt"
+        "family = mma_sync: sm_80 has no mma.sync for fp32; the nearest legal family is simt, or "
+        "leave family out"
     ),
 }
 

@@ -304,82 +304,82 @@ GIVEN = "m=1024 n=1024 k=1024 layout=nt"
 
 REFUSALS = {
     "family=wgmma arch=sm_90": (
-        "family = wgmma: sm_90 has no wgmma; give arch sm_90a, or family mma_sync"
+        "family = wgmma: sm_90 has no wgmma; give arch sm_90a, or leave family out"
     ),
     "family=wgmma lda=1028 repack=off": (
-        "family = wgmma: lda = 1028 is 2056 bytes, no multiple of 16, and repack = off;"
-        " the nearest legal family is mma_sync"
+        "family = wgmma: lda = 1028 is 2056 bytes, no multiple of 16, and repack = off; the "
+        "nearest legal family is mma_sync, or leave family out"
     ),
     "family=wgmma tensor_cores=off": (
-        "family = wgmma: tensor_cores = off; leave out one of these overrides"
+        "family = wgmma: tensor_cores = off; leave family out"
     ),
     "family=wgmma warps_m=2": (
-        "warps_m = 2 with family = wgmma: only mma.sync has it; leave out one of these overrides"
+        "warps_m = 2 with family = wgmma: only mma.sync has it; leave warps_m out"
     ),
     "family=wgmma tile_k=32": (
-        "family = wgmma: tile_k = 32 is given, and its slices are 64;"
-        " the nearest legal family is mma_sync"
+        "family = wgmma: tile_k = 32 is given, and its slices are 64; the nearest legal family is"
+        " mma_sync, or leave family out"
     ),
     "family=wgmma tile_m=96": (
-        "tile_m = 96 with family = wgmma: not a multiple of 64; the nearest legal are 64 and 128"
+        "tile_m = 96 with family = wgmma: not a multiple of 64; the nearest legal are 64 and 128,"
+        " or leave tile_m out"
     ),
     "family=wgmma tile_m=192": (
-        "tile_m = 192 with family = wgmma: 96 rows a consumer; it takes 64 or 128;"
-        " the nearest legal tile_m is 128"
+        "tile_m = 192 with family = wgmma: 96 rows a consumer; it takes 64 or 128; the nearest "
+        "legal tile_m is 128, or leave tile_m out"
     ),
     "family=wgmma tile_m=128 tile_n=256 stages=5": (
-        "stages = 5 with family = wgmma, tile_m = 128, tile_n = 256: 278608 bytes of shared memory"
-        " a block (0 of them static); sm_90 has 232448; the nearest legal stages is 4"
+        "stages = 5 with family = wgmma, tile_m = 128, tile_n = 256: 278608 bytes of shared "
+        "memory a block (0 of them static); sm_90 has 232448; the nearest legal stages is 4, or "
+        "leave stages out"
     ),
     "tile_m=128 tile_n=256 consumers=1": (
-        "consumers = 1 with tile_m = 128, tile_n = 256: 256 accumulators a thread; the limit is"
-        " 192; the nearest legal consumers is 2"
+        "consumers = 1 with tile_m = 128, tile_n = 256: 256 accumulators a thread; the limit is "
+        "192; the nearest legal consumers is 2, or leave consumers out"
     ),
     "consumers=1 tiles_at_once=2": (
-        "tiles_at_once = 2 with consumers = 1: 1 consumer cannot take tiles in turn; it takes 2;"
-        " the nearest legal tiles_at_once is 1"
+        "tiles_at_once = 2 with consumers = 1: 1 consumer cannot take tiles in turn; it takes 2; "
+        "the nearest legal tiles_at_once is 1, or leave tiles_at_once out"
     ),
     "cluster_m=2 cluster_n=2": (
-        "cluster_n = 2 with cluster_m = 2: 4 blocks a cluster; the limit is 2;"
-        " the nearest legal cluster_n is 1"
+        "cluster_n = 2 with cluster_m = 2: 4 blocks a cluster; the limit is 2; the nearest legal "
+        "cluster_n is 1, or leave cluster_n out"
     ),
     "cluster_m=2 tile_n=24": (
-        "cluster_m = 2 with tile_n = 24: 12 rows of a shared tile are no multiple of 8;"
-        " the nearest legal cluster_m is 1"
+        "cluster_m = 2 with tile_n = 24: 12 rows of a shared tile are no multiple of 8; the "
+        "nearest legal cluster_m is 1, or leave cluster_m out"
     ),
     "cluster_k=4 cluster_m=2": (
-        "cluster_k = 4 with cluster_m = 2: 2 blocks share a tile in a cluster of parts of k; the"
-        " limit is 1; the nearest legal cluster_k is 1"
+        "cluster_k = 4 with cluster_m = 2: 2 blocks share a tile in a cluster of parts of k; the "
+        "limit is 1; the nearest legal cluster_k is 1, or leave cluster_k out"
     ),
     "cluster_k=4 split_k=3": (
-        "cluster_k = 4 with split_k = 3: the parts of a cluster are all there are;"
-        " the nearest legal split_k is 4"
+        "cluster_k = 4 with split_k = 3: the parts of a cluster are all there are; the nearest "
+        "legal split_k is 4, or leave split_k out"
     ),
     "cluster_k=4 tiles_at_once=2": (
-        "cluster_k = 4 with tiles_at_once = 2: 4 parts of k for consumers that take tiles in turn;"
-        " the limit is 1; the nearest legal cluster_k is 1"
+        "cluster_k = 4 with tiles_at_once = 2: 4 parts of k for consumers that take tiles in "
+        "turn; the limit is 1; the nearest legal cluster_k is 1, or leave cluster_k out"
     ),
     "cluster_k=9": (
-        "cluster_k = 9 with family = wgmma: too large; the nearest legal is 8"
+        "cluster_k = 9: too large; the nearest legal is 8, or leave cluster_k out"
     ),
     "cluster_m=4": (
-        "cluster_m = 4 with family = wgmma: too large; the nearest legal is 2"
+        "cluster_m = 4: too large; the nearest legal is 2, or leave cluster_m out"
     ),
     "consumers=2 warps_m=2": (
-        "warps_m = 2 and consumers = 2: no kernel family has them all;"
-        " leave out one of these overrides"
+        "consumers = 2 with warps_m = 2: no kernel family has both; leave consumers out"
     ),
     "consumers=2 arch=sm_80": (
         "consumers = 2: only wgmma has it, but sm_80 has no wgmma; leave consumers out"
     ),
     "consumers=2 family=mma_sync": (
-        "consumers = 2 with family = mma_sync: only wgmma has it;"
-        " leave out one of these overrides"
+        "consumers = 2 with family = mma_sync: only wgmma has it; leave consumers out"
     ),
     "family=tcgen05": "family = tcgen05: unknown; give mma_sync, wgmma, bandwidth or simt",
     "m=2147482624 n=2147482624 family=wgmma": (
-        "m = 2147482624, n = 2147482624: more tiles of D than the 2147482624 that a wgmma kernel"
-        " counts; make one of them smaller"
+        "m = 2147482624, n = 2147482624, batch = 1: more tiles of D than the 2147483647 blocks of"
+        " a grid, whatever the tile; the largest n with the others as given is 32768"
     ),
 }  # fmt: skip
 

@@ -351,12 +351,15 @@ def test_refusals(text: str, message: str) -> None:
             "tile_n=176 tile_m=128 consumers=1",
             (
                 "consumers = 1 with tile_m = 128, tile_n = 176: 264 accumulators a thread; the"
-                " limit is 192; the nearest legal consumers is 2"
+                " limit is 192; the nearest legal consumers is 2, or leave consumers out"
             ),
         ),
         (
             "family=mma_sync",
-            "family = mma_sync: sm_90 has no mma.sync for e4m3; the nearest legal family is wgmma",
+            (
+                "family = mma_sync: sm_90 has no mma.sync for e4m3; the nearest legal family is"
+                " wgmma, or leave family out"
+            ),
         ),
     ],
 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.prediction import Prediction
-    from deepgemm_codegen.errors import InputError
+    from deepgemm_codegen.decide.refusal import Refusal
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
@@ -158,7 +158,7 @@ def _block(task: Task, choice: BandwidthChoice) -> Block:
     return Block(choice.warps_long * choice.warps_k, slabs)
 
 
-def _refuse(setting: Setting) -> InputError:
+def _refuse(setting: Setting) -> Refusal:
     spec, task = setting.spec, _task(setting)
     given = spec.overrides
     if given.abreast is not None:

@@ -10,8 +10,8 @@ from deepgemm_codegen.decide.bandwidth.constraints import PHRASES, violations
 from deepgemm_codegen.decide.bandwidth.menu import LEGAL, menu_for
 from deepgemm_codegen.decide.bandwidth.search import search
 from deepgemm_codegen.decide.misses import nearest_miss
+from deepgemm_codegen.decide.refusal import Refusal, last_with_nearest, named
 from deepgemm_codegen.decide.schedule import MAX_GRID
-from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.bandwidth import RingPlace
@@ -22,40 +22,29 @@ if TYPE_CHECKING:
 __all__ = ["refuse"]
 
 
-def refuse(spec: GemmSpec, task: Task) -> InputError:
-    """The error for overrides that leave only this family, of which nothing serves the spec."""
+def refuse(spec: GemmSpec, task: Task) -> Refusal:
+    """Why no candidate serves a spec."""
     given = spec.overrides.numbers()
     ring: RingPlace = "shared" if spec.overrides.ring == "shared" else "registers"
     if ring == "shared" and task.own_slots:
-        return InputError(f"ring = shared: {task.own_slots}; leave out the override")
+        return Refusal(f"ring = shared: {task.own_slots}", "ring")
     if ring == "shared" and (spec.overrides.abreast or 1) > 1:
-        return InputError(
+        return Refusal(
             f"abreast = {spec.overrides.abreast} with ring = shared: a ring in shared memory has a"
-            " block to itself; leave out one of these overrides"
+            " block to itself",
+            "abreast",
         )
     if search(task, menu_for(task, {})) is None:
-        return InputError(
+        return Refusal(
             f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: more tiles of D than the {MAX_GRID}"
-            " blocks of a grid; make one of them smaller"
+            " blocks of a grid",
+            remedy="make one of them smaller",
         )
     if not given:
-        return InputError(f"ring = {ring}: {_why(task, menu_for(task, {}, ring))}; leave it out")
-    blamed, nearest = next(reversed(given)), None
-    for candidate in reversed(given):
-        nearest = _nearest_legal(task, given, candidate, ring)
-        if nearest is not None:
-            blamed = candidate
-            break
-    words = [f"{key} = {value}" for key, value in given.items() if key != blamed]
-    if spec.overrides.ring is not None:
-        words.append(f"ring = {ring}")
-    if spec.overrides.family is not None:
-        words.insert(0, f"family = {spec.overrides.family}")
-    text = f"{blamed} = {given[blamed]}{' with ' if words else ''}{', '.join(words)}: "
-    text += _why(task, menu_for(task, given, ring)) + "; "
-    if nearest is None:
-        return InputError(text + "leave out one of these overrides")
-    return InputError(text + f"the nearest legal {blamed} is {nearest}")
+        return Refusal(f"ring = {ring}: {_why(task, menu_for(task, {}, ring))}", "ring")
+    blamed, nearest = last_with_nearest(given, lambda name: _nearest_legal(task, given, name, ring))
+    head = named(dict(spec.overrides.items()), blamed)
+    return Refusal(f"{head}: {_why(task, menu_for(task, given, ring))}", blamed, nearest)
 
 
 def _why(task: Task, menu: BandwidthMenu) -> str:

@@ -47,12 +47,14 @@ MAX_IN_FLIGHT, MAX_HELD = 20, 32
 def fragments(
     tile_m: int, tile_n: int, warps_m: int, warps_n: int, columns_apart: int
 ) -> Miss | None:
-    """Warps split the tile into whole fragments: got is what would have no warp, wanted 0.
+    """Warps split the tile into whole fragments: its rows or columns, and what they are so many of.
 
     A K-major B gives up single fragments of 8 columns, one of bytes that lie along n two at a time.
     """
-    left = max(tile_m % (MMA_M * warps_m), tile_n % (columns_apart * warps_n))
-    return (left, 0) if left else None
+    rows, columns = MMA_M * warps_m, columns_apart * warps_n
+    if tile_m % rows:
+        return tile_m, rows
+    return (tile_n, columns) if tile_n % columns else None
 
 
 def warps(count: int) -> Miss | None:
@@ -128,8 +130,8 @@ def blocks_sm(blocks: int, machine: Machine) -> Miss | None:
 
 
 PHRASES: dict[str, str] = {
-    "fragments": "{got} rows or columns are left without a warp",
     "warps": "{got} warps a block; the limit is {limit}",
+    "fragments": "{got} rows or columns of a tile are no multiple of {limit}, a fragment a warp",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
     "grid": "{got} blocks; a grid holds {limit}",
     "raster": "{got} blocks in a raster group; the limit is {limit}",
@@ -165,11 +167,11 @@ def violations(
     b_row = (tile_k if problem.b_k_major else tile_n) * size
     tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
     for name, miss in (
+        ("warps", warps(count)),
         (
             "fragments",
             fragments(tile_m, tile_n, choice.warps_m, choice.warps_n, problem.columns_apart),
         ),
-        ("warps", warps(count)),
         ("accumulators", accumulators(tile_m, tile_n, count)),
         ("grid", grid(tiles)),
         ("raster", raster(choice.raster_group, -(-problem.n // tile_n))),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
     from deepgemm_codegen.decide.prediction import Prediction
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.errors import InputError
+    from deepgemm_codegen.decide.refusal import Refusal
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
@@ -222,7 +222,7 @@ def _holding_rows(setting: Setting, below: float, copying: float) -> _Answer | N
     return _Answer(setting, own, menu, choice, found.clocks + rest, found.costed, rest)
 
 
-def _refuse(setting: Setting) -> InputError:
+def _refuse(setting: Setting) -> Refusal:
     spec, _, problem, machine = setting
     if spec.overrides.abreast is not None:
         found = search(problem, machine, menu_for(problem, spec.overrides))

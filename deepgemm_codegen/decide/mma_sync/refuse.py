@@ -10,8 +10,8 @@ from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.mma_sync.constraints import PHRASES, violations
 from deepgemm_codegen.decide.mma_sync.menu import LEGAL, Menu, menu_for
 from deepgemm_codegen.decide.mma_sync.search import search
+from deepgemm_codegen.decide.refusal import Refusal, last_with_nearest, named
 from deepgemm_codegen.decide.schedule import MAX_GRID
-from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,28 +25,25 @@ if TYPE_CHECKING:
 __all__ = ["refuse"]
 
 
-def refuse(setting: Setting) -> InputError:
-    """The error for a spec that no candidate serves."""
+def refuse(setting: Setting) -> Refusal:
+    """Why no candidate serves a spec."""
     spec, _, problem, machine = setting
     overrides = spec.overrides
     given = overrides.numbers()
-    nearest = None
     if not given or search(problem, machine, menu_for(problem)) is None:
         return _too_large(spec, problem, machine)
-    menu = menu_for(problem, overrides)
+    menu = menu_for(problem, overrides, cut=_cuts(overrides))
     name, got, limit = _nearest_miss(problem, machine, menu)
-    for blamed in reversed(given):
-        nearest = _nearest_legal(problem, machine, overrides, blamed)
-        if nearest is not None:
-            break
-    else:
-        blamed = next(reversed(given))
-    rest = ", ".join(f"{key} = {value}" for key, value in given.items() if key != blamed)
-    text = f"{blamed} = {given[blamed]}{' with ' if rest else ''}{rest}: "
-    text += PHRASES[name].format(got=got, limit=limit, machine=machine.name) + "; "
-    if nearest is None:
-        return InputError(text + "leave out one of these overrides")
-    return InputError(text + f"the nearest legal {blamed} is {nearest}")
+    blamed, nearest = last_with_nearest(
+        given, lambda name: _nearest_legal(problem, machine, overrides, name)
+    )
+    why = PHRASES[name].format(got=got, limit=limit, machine=machine.name)
+    return Refusal(f"{named(dict(overrides.items()), blamed)}: {why}", blamed, nearest)
+
+
+def _cuts(overrides: Overrides) -> bool:
+    """Whether k is cut, where the tree tries a few tiles only."""
+    return (overrides.split_k or 1) > 1
 
 
 def _candidates(menu: Menu) -> Iterator[MmaSyncChoice]:
@@ -75,24 +72,26 @@ def _nearest_legal(
     values = sorted(LEGAL[name], key=lambda value: (abs(value - wanted), value))
     for value in values:
         changed: dict[str, Any] = {name: value}
-        if search(problem, machine, menu_for(problem, replace(overrides, **changed))) is not None:
+        menu = menu_for(problem, replace(overrides, **changed), cut=_cuts(overrides))
+        if search(problem, machine, menu) is not None:
             return value
     return None
 
 
-def _too_large(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError:
-    """The error for more tiles than a grid has blocks, with the nearest size that has not."""
+def _too_large(spec: GemmSpec, problem: Problem, machine: Machine) -> Refusal:
+    """The refusal of more tiles than a grid has blocks, with the nearest size that has not."""
     m, n = ("n", "m") if spec.layout_d == "t" else ("m", "n")
     text = f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: more tiles of D than the {MAX_GRID}"
     text += " blocks of a grid, whatever the tile"
     split = spec.overrides.split_k or 1
     if split > 1:
-        return InputError(f"{text}, {split} times over for split_k = {split}; leave split_k out")
+        return Refusal(f"{text}, {split} times over for split_k = {split}", "split_k")
     for name, field in (("batch", "batch"), (n, "n"), (m, "m")):
         most = _largest(problem, machine, field)
         if most:
-            return InputError(f"{text}; the largest {name} with the others as given is {most}")
-    return InputError(f"{text}; make two of them smaller")
+            remedy = f"the largest {name} with the others as given is {most}"
+            return Refusal(text, remedy=remedy)
+    return Refusal(text, remedy="make two of them smaller")
 
 
 def _largest(problem: Problem, machine: Machine, field: str) -> int:

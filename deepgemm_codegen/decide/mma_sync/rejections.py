@@ -61,10 +61,12 @@ def _cuts(problem: Problem, machine: Machine, menu: Menu) -> Iterator[tuple[str,
             continue
         for warps_m, warps_n in menu.warps:
             count = warps_m * warps_n
-            name = "fragments"
-            miss = constraints.fragments(tile_m, tile_n, warps_m, warps_n, problem.columns_apart)
+            name, miss = "warps", constraints.warps(count)
             if not miss:
-                name, miss = "warps", constraints.warps(count)
+                name = "fragments"
+                miss = constraints.fragments(
+                    tile_m, tile_n, warps_m, warps_n, problem.columns_apart
+                )
             if not miss:
                 name, miss = "accumulators", constraints.accumulators(tile_m, tile_n, count)
             if miss:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.decide.family import Family, Setting, best_other
 from deepgemm_codegen.decide.misses import Rejection, nearest_miss, nearest_misses
 from deepgemm_codegen.decide.prediction import Prediction
+from deepgemm_codegen.decide.refusal import Refusal, named
 from deepgemm_codegen.decide.rows.choice import RowChoice
 from deepgemm_codegen.decide.rows.search import (
     LEGAL,
@@ -21,7 +22,6 @@ from deepgemm_codegen.decide.rows.search import (
     violations,
 )
 from deepgemm_codegen.decide.rows.task import RowTask, row_task
-from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.plan import Decision
 
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ def _best(setting: Setting, below: float = inf) -> _Answer | None:
     return _Answer(setting, task, menu, numbers, cost.clocks, costed)
 
 
-def _refuse(setting: Setting) -> InputError:
-    """The error for a spec that no candidate serves."""
+def _refuse(setting: Setting) -> Refusal:
+    """Why no candidate serves a spec."""
     spec = setting.spec
     task = row_task(spec, setting.machine)
     given = spec.overrides.numbers()
@@ -175,9 +175,10 @@ def _refuse(setting: Setting) -> InputError:
     name, got, limit = nearest_miss(missed, PHRASES)
     why = PHRASES[name].format(got=got, limit=limit, machine=task.machine.name)
     if given and cheapest(task, RowMenu()) is not None:
-        words = ", ".join(f"{key} = {value}" for key, value in given.items())
-        return InputError(f"{words}: {why}; leave out one of these overrides")
-    return InputError(f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: {why}; make m smaller")
+        blamed = next(reversed(given))
+        return Refusal(f"{named(dict(spec.overrides.items()), blamed)}: {why}", blamed)
+    sizes = f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}"
+    return Refusal(f"{sizes}: {why}", remedy="make m smaller")
 
 
 ROWS = Family(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.decide.refusal import Refusal
     from deepgemm_codegen.decide.simt.choice import SimtChoice
-    from deepgemm_codegen.errors import InputError
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
@@ -125,7 +125,7 @@ def _block(task: Task, choice: SimtChoice) -> Block:
     return Block(choice.warps_m * choice.warps_n, shared_bytes(task, *shape, choice.stages))
 
 
-def _refuse(setting: Setting) -> InputError:
+def _refuse(setting: Setting) -> Refusal:
     given = setting.spec.overrides
     if given.abreast is not None:
         found = search_all(tasks_of(setting), menu_for(setting.problem, given))

@@ -7,12 +7,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.decide.misses import nearest_miss
+from deepgemm_codegen.decide.refusal import Refusal, last_with_nearest, named
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.simt.constraints import PHRASES, violations
 from deepgemm_codegen.decide.simt.menu import LEGAL, SimtMenu, menu_for
 from deepgemm_codegen.decide.simt.search import search_all
 from deepgemm_codegen.decide.simt.task import Task, tasks_of
-from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.family import Setting
@@ -21,30 +21,24 @@ if TYPE_CHECKING:
 __all__ = ["refuse"]
 
 
-def refuse(setting: Setting) -> InputError:
-    """The error for a spec that no candidate serves."""
+def refuse(setting: Setting) -> Refusal:
+    """Why no candidate serves a spec."""
     spec = setting.spec
     tasks = tasks_of(setting)
     problem = setting.problem
     given = spec.overrides.numbers()
     if not given or search_all(tasks, menu_for(problem)) is None:
-        return InputError(
+        return Refusal(
             f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: more tiles of D than a grid has"
-            " blocks, whatever the tile; make one of them smaller"
+            " blocks, whatever the tile",
+            remedy="make one of them smaller",
         )
     name, got, limit = _nearest_miss(tasks, menu_for(problem, spec.overrides))
-    blamed, nearest = next(reversed(given)), None
-    for candidate in reversed(given):
-        nearest = _nearest_legal(tasks, spec.overrides, candidate)
-        if nearest is not None:
-            blamed = candidate
-            break
-    rest = ", ".join(f"{key} = {value}" for key, value in given.items() if key != blamed)
-    text = f"{blamed} = {given[blamed]}{' with ' if rest else ''}{rest}: "
-    text += PHRASES[name].format(got=got, limit=limit, machine=setting.machine.name) + "; "
-    if nearest is None:
-        return InputError(text + "leave out one of these overrides")
-    return InputError(text + f"the nearest legal {blamed} is {nearest}")
+    blamed, nearest = last_with_nearest(
+        given, lambda name: _nearest_legal(tasks, spec.overrides, name)
+    )
+    why = PHRASES[name].format(got=got, limit=limit, machine=setting.machine.name)
+    return Refusal(f"{named(dict(spec.overrides.items()), blamed)}: {why}", blamed, nearest)
 
 
 def _nearest_miss(tasks: tuple[Task, ...], menu: SimtMenu) -> tuple[str, int, int]:

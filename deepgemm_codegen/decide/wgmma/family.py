@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.misses import Rejection
     from deepgemm_codegen.decide.prediction import Prediction
+    from deepgemm_codegen.decide.refusal import Refusal
     from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
-    from deepgemm_codegen.errors import InputError
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
 
@@ -165,7 +165,7 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
     return _Answer(setting, task, menu, choice, clocks + rest, costed, rest)
 
 
-def _refuse(setting: Setting) -> InputError:
+def _refuse(setting: Setting) -> Refusal:
     return refuse(setting.spec, setting.problem, setting.machine)
 
 

@@ -6,13 +6,13 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.misses import nearest_miss
+from deepgemm_codegen.decide.refusal import Refusal, last_with_nearest, named
 from deepgemm_codegen.decide.split_k import Cut
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violations
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.search import search
 from deepgemm_codegen.decide.wgmma.task import task_of
-from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
@@ -23,37 +23,29 @@ if TYPE_CHECKING:
 __all__ = ["refuse"]
 
 
-def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> InputError:
-    """The error for overrides that leave only wgmma, of which nothing serves the spec."""
+def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> Refusal:
+    """Why no candidate serves a spec."""
     given = spec.overrides.numbers()
     parts, cluster_k = given.get("split_k"), given.get("cluster_k", 1)
     if cluster_k > 1 and parts not in (None, cluster_k):
-        return InputError(
+        return Refusal(
             f"cluster_k = {cluster_k} with split_k = {parts}: the parts of a cluster are all there"
-            f" are; the nearest legal split_k is {cluster_k}"
+            " are",
+            "split_k",
+            cluster_k,
         )
     task = task_of(spec, problem, machine, _cut_of(given))
     if search(task, menu_for(task.problem, {})) is None:
         batch = f", batch = {spec.batch}" if spec.batch > 1 else ""
-        return InputError(
+        return Refusal(
             f"m = {spec.m}, n = {spec.n}{batch}: more tiles of D than the {MAX_TILES} that a wgmma"
-            " kernel counts; make one of them smaller"
+            " kernel counts",
+            remedy="make one of them smaller",
         )
     name, got, limit = _nearest_miss(task, menu_for(task.problem, given))
-    blamed, nearest = next(reversed(given)), None
-    for candidate in reversed(given):
-        nearest = _nearest_legal(spec, task, given, candidate)
-        if nearest is not None:
-            blamed = candidate
-            break
-    words = [f"{key} = {value}" for key, value in given.items() if key != blamed]
-    if spec.overrides.family is not None:
-        words.insert(0, f"family = {spec.overrides.family}")
-    text = f"{blamed} = {given[blamed]}{' with ' if words else ''}{', '.join(words)}: "
-    text += PHRASES[name].format(got=got, limit=limit, machine=task.machine.name) + "; "
-    if nearest is None:
-        return InputError(text + "leave out one of these overrides")
-    return InputError(text + f"the nearest legal {blamed} is {nearest}")
+    blamed, nearest = last_with_nearest(given, lambda name: _nearest_legal(spec, task, given, name))
+    why = PHRASES[name].format(got=got, limit=limit, machine=task.machine.name)
+    return Refusal(f"{named(dict(spec.overrides.items()), blamed)}: {why}", blamed, nearest)
 
 
 def _cut_of(given: dict[str, int]) -> Cut:
