@@ -188,6 +188,14 @@ class TmaOperand(MatrixOperand):
         return 32 if self.k_major else 16 * PANEL_BYTES
 
     @property
+    def step_offset(self) -> str:
+        """C expression of how far ``step`` is from the slice's first."""
+        steps = PANEL_BYTES // self.step_bytes
+        if not self.k_major or self.panels == 1:
+            return f"step * {self.role}_STEP"
+        return f"step / {steps} * {self.role}_PANEL + step % {steps} * {self.role}_STEP"
+
+    @property
     def fragment_bytes(self) -> int:
         """Bytes from one fragment of 64 rows of m to the next."""
         return 64 * PANEL_BYTES if self.k_major else self.panel_bytes

@@ -31,7 +31,7 @@ class Wgmma:
     multiplies while the other writes its tile (ping-pong). Rows come in fragments of 64.
 
     Attributes:
-        tile_m, tile_n, tile_k: elements of the block tile; tile_k is one 128-byte row.
+        tile_m, tile_n, tile_k: elements of the block tile; tile_k is one 128-byte row, or two.
         consumers: consumer warpgroups.
         tiles_at_once: tiles in the consumers' hands: 1, cooperative; 2, ping-pong.
         stages: ring slots in shared memory.
@@ -231,7 +231,8 @@ class Wgmma:
         found = []
         for operand in self.operands:
             first = operand.box_columns * operand.dtype.bytes // CHUNK_BYTES
-            read = (self.steps * FRAGMENT_BYTES if operand.k_major else PANEL_BYTES) // CHUNK_BYTES
+            along_k = min(self.steps * FRAGMENT_BYTES, PANEL_BYTES)
+            read = (along_k if operand.k_major else PANEL_BYTES) // CHUNK_BYTES
             if first < read:
                 found.append((operand, first, read - first))
         return tuple(found)

@@ -130,12 +130,12 @@ def consider(setting: Setting) -> Considered:
     families = competing(spec)
     if barred := abreast_obstacle(spec):
         return Considered(families, {}, {}, None, None, barred)
-    able = [family for family in families if not family.obstacle(spec, arch)]
     for family in families:
         obstacle = obstacle_of(family, spec, arch)
         if given and not obstacle:
             name, obstacle = _illegal(family, given)
             if obstacle:
+                able = [family for family in families if not family.obstacle(spec, arch)]
                 forced = spec.overrides.family is not None and family is not able[-1]
                 where = f" with family = {family.name}" if forced else ""
                 illegal = Refusal(obstacle.replace(":", f"{where}:", 1), name, tells_nearest=True)

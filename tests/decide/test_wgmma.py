@@ -74,7 +74,10 @@ FAMILIES = {
     f"{SERVED} min_blocks=2": (
         "mma_sync", "no wgmma: min_blocks = 2 is given, which only mma.sync has"
     ),
-    f"{SERVED} tile_k=32": ("mma_sync", "no wgmma: tile_k = 32 is given, and its slices are 64"),
+    f"{SERVED} tile_k=32": (
+        "mma_sync",
+        "no wgmma: tile_k = 32 is given, and its slices are 64 or 128",
+    ),
     f"{SERVED} tile_m=96": (
         "mma_sync",
         "no wgmma: tile_m = 96: not a multiple of 64; the nearest legal are 64 and 128",
@@ -210,6 +213,48 @@ def test_operands_with_m_or_n_contiguous_travel_in_whole_panels() -> None:
         assert body.tile_n % 64 == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "tile_k", "stages"),
+    [
+        ("m=784 n=512 k=2048 layout=nt dtype=bf16", 128, 6),
+        ("m=1024 n=1024 k=1024 layout=nn", 128, 4),
+        ("m=1024 n=1024 k=1024 layout=nn tile_k=64", 64, 8),
+        ("m=1024 n=1024 k=1024 layout=nn stages=8", 64, 8),  # slots of one row were asked for
+        ("m=1024 n=1024 k=1024 layout=nn stages=3 tile_k=128", 128, 3),
+        ("m=784 n=512 k=2048 layout=nt cluster_n=2", 64, 13),
+        ("m=2048 n=2048 k=2048 layout=nt", 64, 4),  # two consumers
+        ("m=8192 n=512 k=512 layout=nt tile_m=64 tile_n=64 consumers=1", 64, 13),  # eight rounds
+        (
+            "m=40 n=4096 k=4096 layout=nt family=wgmma split_k=1 cluster_k=1",
+            64,
+            16,
+        ),  # 40 rows of 64
+        ("m=1024 n=512 k=64 layout=nt tile_m=64 tile_n=64 consumers=1", 64, 2),
+        ("m=784 n=512 k=2048 layout=nt dtype=int8", 128, 13),  # one row of bytes
+    ],
+)
+def test_a_lone_consumer_waits_for_two_rows_of_k_at_a_time(
+    text: str, tile_k: int, stages: int
+) -> None:
+    body = wgmma_body(plan_of(f"{text} gpu=H200"))
+    assert (body.tile_k, body.stages) == (tile_k, stages)
+
+
+def test_slices_of_two_rows_are_refused_where_they_cannot_be() -> None:
+    shape = "m=1024 n=1024 k=1024 layout=nt family=wgmma tile_k=128"
+    with pytest.raises(InputError, match="2 rows of k or of a matrix where a slice has two"):
+        plan_of(f"{shape} cluster_m=2")
+    with pytest.raises(InputError, match="tile_k = 64 is given, and its slices are 128"):
+        plan_of(f"{shape.replace('=128', '=64')} dtype=int8")
+
+
+def test_rival_stages_are_of_slices_as_long() -> None:
+    spec = GemmSpec.from_text("m=784 n=512 k=2048 layout=nt arch=sm_90a gpu=H200")
+    answer = consider(setting_of(spec, load_arch(spec.arch, spec.gpu))).winner
+    assert answer is not None
+    assert answer.rival("stages").startswith("64x64x128, 1 consumer, 5 stages")
+
+
 QUESTIONS = (
     "family", "mma shape", "tile", "warps", "copy of A", "copy of B", "swizzle", "stages",
     "occupancy", "raster", "store",
@@ -317,7 +362,7 @@ REFUSALS = {
         "warps_m = 2 with family = wgmma: only mma.sync has it; leave warps_m out"
     ),
     "family=wgmma tile_k=32": (
-        "family = wgmma: tile_k = 32 is given, and its slices are 64; the nearest legal family is"
+        "family = wgmma: tile_k = 32 is given, and its slices are 64 or 128; the nearest legal family is"
         " mma_sync, or leave family out"
     ),
     "family=wgmma tile_m=96": (

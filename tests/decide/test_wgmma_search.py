@@ -169,12 +169,14 @@ def test_every_decided_plan_is_legal(seed: int) -> None:
         body.cluster_n,
         plan.schedule.raster_group,
         plan.k.split,
+        tile_k=body.tile_k,
         cluster_k=body.cluster_k,
     )
     assert list(violations(task, choice)) == []
     shape = body.tile_m, body.tile_n, body.consumers, body.tiles_at_once
-    assert body.shared_bytes == task.shared_bytes(*shape, body.stages)
-    assert body.turns == task.turns(body.stages)
+    rows = body.tile_k // task.kind.tile_k
+    assert body.shared_bytes == task.shared_bytes(*shape, body.stages, rows)
+    assert body.turns == task.turns(body.stages * rows)
     assert body.shared_bytes <= ARCH.shared_per_block
     assert body.accumulators <= 192
     assert body.fragments_m in (1, 2)

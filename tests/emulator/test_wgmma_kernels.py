@@ -64,6 +64,27 @@ def test_operands_narrower_than_a_panel(choice: tuple[int, ...], fields: dict[st
     assert_exact(solve(kernel, grid=body.cluster))  # one block, or cluster, does all tiles
 
 
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize(
+    ("choice", "fields"),
+    [
+        # Slices of two rows of k, whose last ends in the second row or in the first, or is whole.
+        ((64, 64, 1, 1, 2, 1, 1, 8, 1, 128), {"m": 136, "n": 136, "k": 328}),
+        ((64, 128, 1, 1, 3, 1, 1, 8, 1, 128), {"m": 136, "n": 136, "k": 512}),
+        ((128, 64, 2, 1, 2, 1, 1, 8, 1, 128), {"m": 200, "n": 136, "k": 200}),
+        ((128, 64, 2, 2, 3, 1, 1, 8, 1, 128), {"m": 264, "n": 72, "k": 400}),
+    ],
+)
+def test_slices_of_two_rows_of_k(
+    layout: str, choice: tuple[int, ...], fields: dict[str, Any]
+) -> None:
+    kernel = build(choice, **fields, layout=layout)
+    body = kernel.plan.body
+    assert isinstance(body, Wgmma)
+    assert body.landed_bytes == body.stage_bytes == (body.tile_m + body.tile_n) * 256
+    assert_exact(solve(kernel, grid=1))
+
+
 @pytest.mark.parametrize("slices", [1, 2, 3, 4, 5])
 def test_fewer_slices_than_slots_and_more(slices: int) -> None:
     # P05 and P10 of the known faults: one block carries its slots from tile to tile.

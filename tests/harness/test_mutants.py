@@ -91,7 +91,14 @@ NARROW = ("m=100 n=72 k=40 layout=nt arch=sm_90a", WgmmaChoice(64, 64, 1, 1, 2, 
 NARROW_N = ("m=100 n=40 k=200 layout=nn arch=sm_90a", WgmmaChoice(64, 64, 1, 1, 2, 1, 1, 8))
 """Rows of B that end inside a panel."""
 
+LONG_SLICES = (
+    "m=200 n=136 k=400 layout=nt arch=sm_90a",
+    WgmmaChoice(64, 64, 1, 1, 3, 1, 1, 8, tile_k=128),
+)
+"""Slices of two rows of k, each in a panel of its own."""
+
 KINDS: dict[str, tuple[str, Choice | None]] = {
+    "long slices": LONG_SLICES,
     "narrow": NARROW,
     "narrow n": NARROW_N,
     "tails": TAILS,
@@ -219,6 +226,16 @@ MUTANTS = {
     ),
     "every pass of a copy from the first row": Mutant(
         "tails", r"first \+ pass \* A_PASS_ROWS", "first + 0 * A_PASS_ROWS"
+    ),
+    "a slice's second row of k a copy of the first": Mutant("long slices", r" \+ panel \* 64", ""),
+    "a slice's second row of k over the first": Mutant(
+        "long slices", r"\+ panel \* B_PANEL", "+ 0 * B_PANEL"
+    ),
+    "steps of a slice's first row of k twice": Mutant(
+        "long slices", r"step / 4 \* A_PANEL", "0 * A_PANEL"
+    ),
+    "steps of the other row of k": Mutant(
+        "long slices", r"step / 4 \* B_PANEL", "(1 - step / 4) * B_PANEL"
     ),
     "every panel of a copy from the first": Mutant("panels", r"panel \* \(A_SWIZZLE / 2\)", "0"),
     "a fragment of A left out on the way back": Mutant(

@@ -676,6 +676,25 @@ GOLDEN: dict[str, Program] = {
         epilogue="residual,bias:row,quantize:e4m3:per_channel",
         arch="sm_90a",
     ),
+    # Slices of two rows of k, each in a panel of its own where k is contiguous.
+    "wgmma_long_slices_nt": _plan(
+        WgmmaChoice(64, 80, 1, 1, 5, 1, 1, 1, tile_k=128),
+        m=1024,
+        n=640,
+        k=640,
+        dtype="bf16",
+        layout="nt",
+        arch="sm_90a",
+    ),
+    "wgmma_long_slices_nn": _plan(
+        WgmmaChoice(64, 128, 1, 1, 4, 1, 1, 8, tile_k=128),
+        m=1000,
+        n=1024,
+        k=1000,
+        batch=3,
+        layout="nn",
+        arch="sm_90a",
+    ),
     # Pairs of B's columns by TMA: halves of rows, panels of columns, either in a cluster.
     "wgmma_swiglu_nt": _plan(
         WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16),

@@ -33,7 +33,7 @@ class WgmmaChoice:
         cluster_m, cluster_n: blocks of a cluster along m and n.
         raster_group: cluster rows of a raster group.
         split_k: parts that k is cut into.
-        tile_k: elements of k in a slice: one 128-byte row.
+        tile_k: elements of k in a slice: a 128-byte row, or two.
         cluster_k: blocks of a cluster along k: the parts, where they meet in shared memory.
     """
 

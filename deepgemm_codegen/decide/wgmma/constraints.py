@@ -130,6 +130,24 @@ def alone(sharers: int, cluster_k: int) -> Miss | None:
     return (sharers, 1) if sharers > 1 and cluster_k > 1 else None
 
 
+def long_slice(task: Task, tile_m: int, tile_n: int, sharers: int) -> Miss | None:
+    """A slice of two rows is for 2-byte operands that fill the tile, and for no cluster or pairs.
+
+    Got are rows of a slice, or of a matrix; the limit is what they may be, or have to be.
+    """
+    problem = task.problem
+    alone = sharers * task.cluster_k * problem.halves == 1 and problem.element_bytes == 2
+    if not alone or not (problem.dynamic_k or problem.k >= 2 * task.kind.tile_k):
+        return (2, 1)
+    for size, tile, dynamic in (
+        (problem.m, tile_m, problem.dynamic_m),
+        (problem.n, tile_n, problem.dynamic_n),
+    ):
+        if size < tile and not dynamic:  # rows of a slot that no copy writes lie in one place
+            return (size, tile)
+    return None
+
+
 def multicast(tile: int, sharers: int, *, k_major: bool) -> Miss | None:
     """Each sharer loads its part of the rows, which holds whole swizzle patterns.
 
@@ -167,6 +185,7 @@ PHRASES: dict[str, str] = {
     "pairs": "{got} columns are no whole half of a paired tile",
     "cluster": "{got} blocks a cluster; the limit is {limit}",
     "alone": "{got} blocks share a tile in a cluster of parts of k; the limit is {limit}",
+    "long_slice": "{got} rows of k or of a matrix where a slice has two rows of k; wanted {limit}",
     "multicast": "{got} rows of a shared tile are no multiple of {limit}",
     "grid": "{got} tiles; the kernel counts to {limit}",
     "raster": "{got} clusters in a raster group; the limit is {limit}",
@@ -185,7 +204,9 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
     cluster_m, cluster_n = choice.cluster_m, choice.cluster_n
     clusters_n = -(-problem.n // (tile_n * cluster_n))
     clusters = -(-problem.m // (tile_m * cluster_m)) * clusters_n * task.units
-    needed = task.shared_bytes(tile_m, tile_n, consumers, at_once, choice.stages)
+    slice_rows = choice.tile_k // kind.tile_k
+    needed = task.shared_bytes(tile_m, tile_n, consumers, at_once, choice.stages, slice_rows)
+    sharers = cluster_m * cluster_n
     for name, miss in (
         ("turns", turns(consumers, at_once)),
         ("parts", parts(task.parts, at_once)),
@@ -198,7 +219,8 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
         ("panels", panels(tile_n, k_major=problem.b_k_major)),
         ("pairs", pairs(tile_n, problem.halves, k_major=problem.b_k_major)),
         ("cluster", cluster(cluster_m, cluster_n)),
-        ("alone", alone(cluster_m * cluster_n, task.cluster_k)),
+        ("alone", alone(sharers, task.cluster_k)),
+        ("long_slice", long_slice(task, tile_m, tile_n, sharers) if slice_rows > 1 else None),
         ("multicast", multicast(tile_m, cluster_n, k_major=problem.a_k_major)),
         ("multicast", multicast(tile_n, cluster_m, k_major=problem.b_k_major)),
         ("grid", grid(clusters)),

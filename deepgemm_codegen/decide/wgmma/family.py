@@ -80,6 +80,8 @@ class _Answer(NamedTuple):
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
 
         def search_in(changed: dict[str, Any]) -> WgmmaFound | None:
+            if "stages" in changed:  # of slices that are as long
+                changed["slice_rows"] = (self.choice.tile_k // self.task.kind.tile_k,)
             found = search(self.task, self.menu._replace(**changed))
             return found and found._replace(clocks=found.clocks + self.others)
 
@@ -94,9 +96,10 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     """What about the architecture or the problem keeps wgmma out."""
     if not arch.wgmma:
         return f"{arch.name} has no wgmma"
-    tile_k, slices = spec.overrides.tile_k, PANEL_BYTES // spec.dtype_a.bytes
-    if tile_k not in (None, slices):
-        return f"tile_k = {tile_k} is given, and its slices are {slices}"
+    tile_k, row = spec.overrides.tile_k, PANEL_BYTES // spec.dtype_a.bytes
+    slices = (row,) if spec.dtype_a.bytes == 1 else (row, 2 * row)
+    if tile_k not in (None, *slices):
+        return f"tile_k = {tile_k} is given, and its slices are {' or '.join(map(str, slices))}"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
     cut = split_obstacle(spec) or cluster_obstacle(spec)

@@ -17,6 +17,7 @@ from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.split_k import SPLIT_K
 from deepgemm_codegen.decide.wgmma.constraints import MAX_CLUSTER_K, PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_MS
+from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
@@ -36,7 +37,7 @@ CLUSTER_KS = (2, 3, 4, 6, 8)
 LEGAL: dict[str, range] = {
     "tile_m": range(FRAGMENT_M, MAX_TILE + 1, FRAGMENT_M),
     "tile_n": range(8, MAX_TILE + 1, 8),
-    "tile_k": range(64, 129, 64),  # a 128-byte row; the family's obstacle tells which
+    "tile_k": range(64, 129, 64),  # a 128-byte row, or two of 2-byte types
     "stages": range(STAGES[0], STAGES[-1] + 1),
     "raster_group": range(1, MAX_RASTER + 1),
     "consumers": range(1, CONSUMERS[-1] + 1),
@@ -60,6 +61,8 @@ class WgmmaMenu(NamedTuple):
     cluster_m: tuple[int, ...] = (1, 2)
     cluster_n: tuple[int, ...] = (1, 2)
     raster_group: tuple[int, ...] = RASTER_GROUPS
+    slice_rows: tuple[int, ...] = (1, 2)
+    """128-byte rows of k in a slice, which the override ``tile_k`` tells."""
 
 
 def menu_for(problem: Problem, given: dict[str, int], *, cut: bool = False) -> WgmmaMenu:
@@ -81,4 +84,6 @@ def menu_for(problem: Problem, given: dict[str, int], *, cut: bool = False) -> W
     chosen: dict[str, Any] = {
         name: (value,) for name, value in given.items() if name in WgmmaMenu._fields
     }
+    if "tile_k" in given:
+        chosen["slice_rows"] = (given["tile_k"] * problem.element_bytes // PANEL_BYTES,)
     return menu._replace(**chosen)

@@ -297,7 +297,8 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         choice.raster_group,
     )
     once = traffic / machine.dram_rate
-    clocks = kernel_clocks(task, tile, cluster_m, cluster_n, choice.stages, once)
+    stages = choice.stages * (choice.tile_k // task.kind.tile_k)
+    clocks = kernel_clocks(task, tile, cluster_m, cluster_n, stages, once)
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     units, at_once = _units(task, tiles_m, tiles_n, cluster_m, cluster_n)
     rounds = -(-units // at_once)
@@ -311,7 +312,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         "device memory": once / steps,
     }
     ring = steps if task.cluster_k == 1 else slices
-    depth = min(choice.stages, max(ring, 2)) - 1
+    depth = min(stages, max(ring, 2)) - 1
     transfer = max(parts["L2"], parts["device memory"])
     parts["latency"] = (machine.loaded_latency + transfer) / depth * (ring > depth)
     bound = max(parts, key=lambda part: parts[part])

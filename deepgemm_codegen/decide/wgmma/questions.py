@@ -32,8 +32,8 @@ def answers(
         ("mma shape", *_mma(task, choice)),
         ("tile", *_tile(task, choice, prediction)),
         ("warps", *_consumers(choice)),
-        ("copy of A", *_copy(task, "A", choice.tile_m, choice.cluster_n)),
-        ("copy of B", *_copy(task, "B", choice.tile_n, choice.cluster_m)),
+        ("copy of A", *_copy(task, "A", choice.tile_m, choice.tile_k, choice.cluster_n)),
+        ("copy of B", *_copy(task, "B", choice.tile_n, choice.tile_k, choice.cluster_m)),
         ("swizzle", "A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
         ("stages", *_stages(task, choice)),
         ("occupancy", *_OCCUPANCY),
@@ -65,7 +65,7 @@ def _tile(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str,
     tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
     reason = f"{tiles} on {task.machine.sms} SMs: {prediction.waves:.2f} waves"
     return (
-        f"{choice.tile_m}x{choice.tile_n}x{task.kind.tile_k}",
+        f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}",
         f"{reason}; bound by {prediction.bound}",
     )
 
@@ -81,8 +81,8 @@ def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
     return f"{words}, 1 producer", reason
 
 
-def _copy(task: Task, name: str, tile: int, sharers: int) -> tuple[str, str]:
-    problem, tile_k = task.problem, task.kind.tile_k
+def _copy(task: Task, name: str, tile: int, tile_k: int, sharers: int) -> tuple[str, str]:
+    problem, row = task.problem, task.kind.tile_k
     if name == "A":
         k_major, size, dynamic = problem.a_k_major, problem.m, problem.dynamic_m
     else:
@@ -91,7 +91,7 @@ def _copy(task: Task, name: str, tile: int, sharers: int) -> tuple[str, str]:
     if k_major:
         outer, size, dynamic = tile, problem.k, problem.dynamic_k
     paired = problem.halves > 1 and name == "B" and not k_major
-    inner = tile_k if dynamic or paired else box_columns(size, problem.element_bytes)
+    inner = row if dynamic or paired else box_columns(size, problem.element_bytes)
     reason = f"{name} starts on 16 bytes and so do its rows; boxes of {outer // sharers}x{inner}"
     if sharers > 1:
         reason += ", each for the whole cluster"
@@ -101,12 +101,15 @@ def _copy(task: Task, name: str, tile: int, sharers: int) -> tuple[str, str]:
 def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
     shape = choice.tile_m, choice.tile_n, choice.consumers, choice.tiles_at_once
     limit = task.machine.shared_per_block
-    needed = task.shared_bytes(*shape, choice.stages)
+    rows = choice.tile_k // task.kind.tile_k
+    needed = task.shared_bytes(*shape, choice.stages, rows)
     reason = f"{needed} of {limit} bytes a block"
-    if task.shared_bytes(*shape, choice.stages + 1) > limit:
+    if task.shared_bytes(*shape, choice.stages + 1, rows) > limit:
         reason += "; one more would not fit"
     else:
         reason += "; no more would be cheaper"
+    if rows > 1:
+        reason += f"; each has {rows} rows of k"
     return str(choice.stages), reason
 
 

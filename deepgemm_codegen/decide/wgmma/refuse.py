@@ -67,7 +67,9 @@ def _nearest_miss(task: Task, menu: WgmmaMenu) -> tuple[str, int, int]:
         menu.cluster_n,
         menu.raster_group[:1],
     )
-    missed = (list(violations(task, WgmmaChoice(*numbers))) for numbers in candidates)
+    tile_k = task.kind.tile_k * menu.slice_rows[0]
+    choices = (WgmmaChoice(*numbers, tile_k=tile_k) for numbers in candidates)
+    missed = (list(violations(task, choice)) for choice in choices)
     return nearest_miss(missed, PHRASES)
 
 

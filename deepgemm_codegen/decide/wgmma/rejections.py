@@ -29,6 +29,7 @@ NO_STAGES = (
     "pairs",
     "cluster",
     "alone",
+    "long_slice",
     "multicast",
     "grid",
     "raster",
@@ -67,6 +68,7 @@ def _cuts(task: Task, menu: WgmmaMenu) -> Iterator[tuple[str, Miss, Branch]]:
                 cluster_m,
                 cluster_n,
                 menu.raster_group[0],
+                tile_k=task.kind.tile_k * menu.slice_rows[0],
             )
             missed = next(constraints.violations(task, choice), None)
             if missed is None:

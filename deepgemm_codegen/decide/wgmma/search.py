@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["WgmmaFound", "search"]
 
+LEAST_ROWS = 8
+"""Rows of k that a ring holds for slices of two: four slots. At 784x512x2048 by 64x64, thirteen of
+one took 6.65 us, six of two 6.30; at 1024x640x640 by 64x80, ten and five, 4.08 and 3.84."""
+
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
 
@@ -55,7 +59,7 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
     heap = _floors(task, menu)
     least = below
     best: tuple[Tile, int, int, int] | None = None
-    costed = 0
+    costed, slice_rows = 0, menu.slice_rows[0]
     while heap:
         floor, _, tile, rounds = heappop(heap)
         if floor >= least:
@@ -70,12 +74,14 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
             if not stages:
                 continue
             costed += 1
-            clocks = _cost(task, tile, cluster_m, cluster_n, stages, menu, least)
+            clocks = _cost(task, tile, cluster_m, cluster_n, stages * slice_rows, menu, least)
             if clocks < least:
                 least, best = clocks, (tile, cluster_m, cluster_n, stages)
     if best is None:
         return None
     tile, cluster_m, cluster_n, stages = best
+    if _long_slices(task, tile, cluster_m * cluster_n, stages, menu):
+        stages, slice_rows = stages // 2, 2
     choice = WgmmaChoice(
         tile_m=tile.tile_m,
         tile_n=tile.tile_n,
@@ -86,10 +92,26 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
         cluster_n=cluster_n,
         raster_group=_raster(task, tile, cluster_m, cluster_n, menu)[1],
         split_k=task.parts,
-        tile_k=task.kind.tile_k,
+        tile_k=task.kind.tile_k * slice_rows,
         cluster_k=task.cluster_k,
     )
     return WgmmaFound(choice, least, costed)
+
+
+def _long_slices(task: Task, tile: Tile, sharers: int, stages: int, menu: WgmmaMenu) -> bool:
+    """Whether a slice has two rows of k, so that a lone consumer waits half as often.
+
+    Measured where every block has one tile.
+    """
+    problem = task.problem
+    tiles = -(-problem.m // tile.tile_m) * -(-problem.n // tile.tile_n) * task.units
+    return (
+        len(menu.slice_rows) > 1 < len(menu.stages)
+        and (tile.consumers, task.parts) == (1, 1)
+        and tiles <= task.machine.sms
+        and stages >= LEAST_ROWS
+        and not constraints.long_slice(task, tile.tile_m, tile.tile_n, sharers)
+    )
 
 
 def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], Tile, int]]:
@@ -168,14 +190,19 @@ def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaM
     if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
         return 0
     store = tile.tma_bytes if task.tma_store and tile.whole_panels else tile.slab_bytes
+    slice_rows = menu.slice_rows[0]
+    if slice_rows > 1 and constraints.long_slice(
+        task, tile.tile_m, tile.tile_n, cluster_m * cluster_n
+    ):
+        return 0
     room = machine.shared_per_block - (store if task.parts == 1 and not task.partial else 0)
     if constraints.alone(cluster_m * cluster_n, task.cluster_k):
         return 0
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
-    useful = task.slices * (rounds if task.cluster_k == 1 else 1)
+    useful = -(-task.slices // slice_rows) * (rounds if task.cluster_k == 1 else 1)
     best = 0
     for count in menu.stages:
-        if count * tile.stage_bytes > room:
+        if count * tile.stage_bytes * slice_rows > room:
             break
         best = count
         if count >= useful:

@@ -69,12 +69,21 @@ class Task(NamedTuple):
         return self.parts > self.cluster_k or self.problem.rows_follow
 
     def shared_bytes(
-        self, tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, stages: int
+        self,
+        tile_m: int,
+        tile_n: int,
+        consumers: int,
+        tiles_at_once: int,
+        stages: int,
+        slice_rows: int = 1,
     ) -> int:
-        """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs."""
+        """Dynamic shared memory of a block: ring, barriers, and D's panels or the slabs.
+
+        ``slice_rows`` is how many 128-byte rows of k a slice has.
+        """
         rows = tile_m * tiles_at_once // consumers
         store = self.result.store_bytes(rows, tile_n, consumers)
-        ring = stages * (tile_m + tile_n) * PANEL_BYTES
+        ring = stages * slice_rows * (tile_m + tile_n) * PANEL_BYTES
         if self.cluster_k > 1:
             store = max(tile_m * tile_n * SUM_BYTES - ring, 0)
         elif self.partial:
