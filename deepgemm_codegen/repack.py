@@ -52,6 +52,7 @@ class Packed:
         align: bytes on which the caller's pointer starts, at least.
         turned: whether the copy's rows are the source's columns; of 1-byte elements.
         stride: how far apart the matrices lie, see `batching`; their copies follow each other.
+        filled: whether something is written behind each row of the copy, up to the next one.
     """
 
     source: Literal["a", "b"]
@@ -64,6 +65,7 @@ class Packed:
     align: int
     turned: bool = False
     stride: Stride = DENSE
+    filled: bool = False
 
     @property
     def scattered(self) -> bool:
@@ -103,6 +105,16 @@ class Packed:
     def pitch_symbol(self) -> str:
         """The constant that holds that of the copy, such as ``LDA_PACKED``."""
         return f"LD{self.name.upper()}"
+
+    @property
+    def written(self) -> Expression:
+        """Elements that are written of a row of the copy, where it is not turned."""
+        return Number(self.pitch) if self.filled else self.columns.expression
+
+    @property
+    def written_symbol(self) -> str:
+        """How the kernel's code names them."""
+        return self.pitch_symbol if self.filled else self.columns.symbol
 
     @property
     def elements(self) -> Expression:
@@ -173,6 +185,11 @@ class Repack:
         return not all(matrix.turned for matrix in self.matrices)
 
     @property
+    def fills(self) -> bool:
+        """Whether something follows the rows of some copy."""
+        return any(matrix.filled for matrix in self.matrices)
+
+    @property
     def turns(self) -> bool:
         """Whether some matrix is turned."""
         return any(matrix.turned for matrix in self.matrices)
@@ -200,7 +217,8 @@ class Repack:
             if matrix.singly
             else ceildiv(times(rows, batch), tile_rows)
         )
-        return along, ceildiv(matrix.columns.expression, tile_columns)
+        across = matrix.columns.expression if matrix.turned else matrix.written
+        return along, ceildiv(across, tile_columns)
 
     @property
     def blocks(self) -> Expression:

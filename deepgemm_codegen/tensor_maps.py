@@ -40,7 +40,7 @@ def _of_operand(spec: GemmSpec, operand: TmaOperand) -> TensorMap:
         name=f"map_{operand.source}",
         pointer=operand.source,
         dtype=operand.dtype,
-        inner=operand.columns.expression,
+        inner=operand.inner,
         outer=outer,
         stride=stride,
         box_inner=operand.box_columns,

@@ -105,10 +105,22 @@ class TmaOperand(MatrixOperand):
         sharers: blocks of a cluster that read the same tile; each loads its part of the rows for
             all of them (TMA multicast).
         batch: matrices that the descriptor holds, one a product.
+        filled: whether its rows may be read up to the next one, see `repack.Packed`.
     """
 
     sharers: int
     batch: int = 1
+    filled: bool = False
+
+    @property
+    def inner(self) -> Expression:
+        """Elements of a row as the descriptor has them."""
+        return Number(self.leading or 0) if self.filled else self.columns.expression
+
+    @property
+    def inner_symbol(self) -> str:
+        """How the launcher's code names them."""
+        return self.leading_symbol if self.filled else self.columns.symbol
 
     @property
     def panel_columns(self) -> int:

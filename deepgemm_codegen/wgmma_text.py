@@ -12,7 +12,6 @@ from deepgemm_codegen.wgmma import Wgmma
 if TYPE_CHECKING:
     from deepgemm_codegen.expressions import Expression
     from deepgemm_codegen.plan import KernelPlan
-    from deepgemm_codegen.tiles import Extent
 
 __all__ = [
     "MapText",
@@ -118,15 +117,15 @@ def map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
 
     if not isinstance(plan.body, Wgmma):
         return ()
-    sizes: dict[str, tuple[Extent, Extent]] = {"d": (plan.n, plan.m)}
-    sizes |= {o.source: (o.columns, o.rows) for o in plan.body.operands}
+    sizes = {"d": (plan.n.symbol, plan.m.symbol)}
+    sizes |= {o.source: (o.inner_symbol, o.rows.symbol) for o in plan.body.operands}
     return tuple(
         MapText(
             name=tensor_map.name,
             pointer=tensor_map.pointer,
             type=_MAP_TYPES.get(tensor_map.dtype.name, "UINT8"),
-            inner=sizes[tensor_map.pointer][0].symbol,
-            outer=sizes[tensor_map.pointer][1].symbol,
+            inner=sizes[tensor_map.pointer][0],
+            outer=sizes[tensor_map.pointer][1],
             stride=(stride := constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}")),
             element_bytes=tensor_map.dtype.bytes,
             box_inner=tensor_map.box_inner,
@@ -134,7 +133,7 @@ def map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
             swizzle_bytes=tensor_map.swizzle_bytes,
             batch=tensor_map.batch,
             batch_stride=stride_of(
-                plan, tensor_map.pointer, f"{sizes[tensor_map.pointer][1].symbol} * {stride}"
+                plan, tensor_map.pointer, f"{sizes[tensor_map.pointer][1]} * {stride}"
             )
             or "0",
         )

@@ -28,6 +28,7 @@ from deepgemm_codegen.plan import (
 )
 from deepgemm_codegen.repack import PACKED, Packed
 from deepgemm_codegen.tiles import Extent, Output
+from deepgemm_codegen.tma import TmaOperand
 from deepgemm_codegen.workspace import workspace_of
 
 if TYPE_CHECKING:
@@ -221,6 +222,16 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
     return Program(whole.name, (_product_of(whole, early=early), reduction), workspace)
 
 
+def _filled(copy: MatrixOperand) -> bool:
+    """Whether the rows of an operand's copy are to be read up to the next one.
+
+    A box of TMA that a matrix ends in takes longer: along k that of the last slice, along m or n
+    those of every slice of the tiles at the edge. What is read there is of no row or column of D.
+    """
+    along_mn = isinstance(copy, TmaOperand) and not copy.k_major and copy.dtype.bytes > 1
+    return along_mn and not copy.columns.dynamic
+
+
 def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
     """One of the caller's matrices, from what the product reads of its copy."""
     return Packed(
@@ -234,6 +245,7 @@ def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
         align=getattr(spec, f"align_{copy.source}"),
         turned=turned,
         stride=DENSE if spec.shared(copy.source) else getattr(spec, f"stride_{copy.source}"),
+        filled=_filled(copy),
     )
 
 
@@ -262,16 +274,17 @@ def with_copies(
     if not isinstance(body, (MmaSync, Wgmma)):
         raise InternalError(f"{type(body).__name__} reads no copies")
     sides = {"a": body.a, "b": body.b}
+    copies = {side: each for side, each in sides.items() if each.source in copied}
     matrices = [
         _packed(operand, spec, turned=operand.source in turned)
-        for operand in sorted(sides.values(), key=lambda operand: operand.source)
-        if operand.source in copied
+        for operand in sorted(copies.values(), key=lambda operand: operand.source)
     ]
     renamed: dict[str, Any] = {
-        side: replace(operand, source=PACKED[operand.source])
-        for side, operand in sides.items()
-        if operand.source in copied
+        side: replace(operand, source=PACKED[operand.source]) for side, operand in copies.items()
     }
+    for side, operand in renamed.items():
+        if _filled(operand):
+            renamed[side] = replace(operand, filled=True)
     first = replace(
         product,
         name=f"{name}_repack",

@@ -15,6 +15,7 @@ from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.repack import as_copied, copies_for, repack_clocks
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.expressions import Number
 from deepgemm_codegen.plan import Program, Repack, Wgmma
 from deepgemm_codegen.spec import GemmSpec
 
@@ -80,6 +81,27 @@ def test_what_a_copy_helps(fields: str, letters: str) -> None:
     sizes = {"m": "1024", "n": "1024", "k": "1024", "arch": "sm_90a"}
     spec = GemmSpec.from_fields({**sizes, **given})
     assert copies_for(spec) == Copies(tuple(letters))
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("m=1023 n=1009 k=1013 arch=sm_90a", [False, True]),
+        ("m=1023 n=1009 k=1013 layout=tn arch=sm_90a", [True, True]),
+        ("m=1023 n=1009 k=1013 layout=nt arch=sm_90a", [False, False]),  # along k a slice's only
+        ("m=1023 n=1009 k=1013 layout=tn arch=sm_80", [False, False]),  # threads read the copies
+        ("m=1023 n=dynamic:1009 k=1013 arch=sm_90a repack=on family=wgmma", [False, False]),
+        ("m=1023 n=1009 k=1013 dtype=int8 layout=nn arch=sm_90a", [False, False]),  # turned
+    ],
+)
+def test_rows_of_copies_along_m_or_n_are_read_up_to_the_next(text: str, filled: list[bool]) -> None:
+    program = program_of(text)
+    copies, product = program.kernels[0].body, program.product
+    assert isinstance(copies, Repack)
+    assert [matrix.filled for matrix in copies.matrices] == filled
+    if isinstance(product.body, Wgmma):
+        inner = [each.inner for each in product.tensor_maps if each.pointer != "d"]
+        assert [size == Number(1024) for size in inner] == filled
 
 
 def test_copies_start_on_lines_and_their_rows_too() -> None:

@@ -170,6 +170,19 @@ def test_a_mutant_that_turns_dies(what: str, pattern: str, replacement: str) -> 
     _dies(program_of(text, RepackChoice(WGMMA_BYTES, TURNED)), what, pattern, replacement)
 
 
+FILLING: list[tuple[str, str, str]] = [
+    ("what follows the last row follows", r"column \+ v < columns \?", "true ?"),
+    ("nothing follows the last vector", r"\(column >= width\)", "(column >= columns)"),
+    ("the last vectors are forgotten", r"\(LDB_PACKED \+ TILE_COLUMNS - 1\)", "(N)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "pattern", "replacement"), FILLING, ids=[m[0] for m in FILLING])
+def test_a_mutant_that_fills_dies(what: str, pattern: str, replacement: str) -> None:
+    text = f"m=100 n=91 k=101 layout=nn {HOPPER}"
+    _dies(program_of(text, RepackChoice(WGMMA, BOTH)), what, pattern, replacement)
+
+
 @pytest.mark.parametrize(("what", "pattern", "replacement"), MUTANTS, ids=[m[0] for m in MUTANTS])
 def test_a_mutant_dies(what: str, pattern: str, replacement: str) -> None:
     text = "m=67 n=300 k=77 layout=nn batch=2 align_a=2"

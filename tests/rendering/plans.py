@@ -578,6 +578,15 @@ GOLDEN: dict[str, Program] = {
         stride_b=9001,
         arch="sm_90a",
     ),
+    # Rows of copies along m and n, which are read up to the next one.
+    "repack_filled_tn": _plan(
+        RepackChoice(WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8), Copies(("a", "b"))),
+        m=99,
+        n=77,
+        k=101,
+        layout="tn",
+        arch="sm_90a",
+    ),
     # Bytes that lie across k are turned, of a batch too.
     "repack_turned_tt": _plan(
         RepackChoice(MmaSyncChoice(64, 64, 64, 2, 2, 3, 2, 8), Copies(("a", "b"), turned=("a",))),

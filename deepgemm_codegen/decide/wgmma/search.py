@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["WgmmaFound", "search"]
 
-LEAST_ROWS = 8
-"""Rows of k that a ring holds for slices of two: four slots. At 784x512x2048 by 64x64, thirteen of
-one took 6.65 us, six of two 6.30; at 1024x640x640 by 64x80, ten and five, 4.08 and 3.84."""
+LEAST_ROWS = 10
+"""Rows of k that a ring holds for slices of two: five slots. With five to eight, products took 0.82
+to 0.96 of the time (64x8 to 64x80), with four 1.03 to 1.08 (64x112, 64x128)."""
 
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
