@@ -204,16 +204,6 @@ class KernelPlan:
         return alone and not self.dependent
 
     @property
-    def parts_in_turn(self) -> bool:
-        """Whether parts of k take slices in turn, so that blocks at work read beside each other.
-
-        Those of a wgmma kernel that meet in a workspace. At 512x512x16384 four parts took 3 % less
-        so than with a range of k each (``benchmarks/notes.md``).
-        """
-        apart = isinstance(self.body, Wgmma) and self.body.cluster_k == 1
-        return apart and self.k.split > 1
-
-    @property
     def paired(self) -> bool:
         """Whether two columns of B make one of D, in the epilogue of this kernel."""
         return self.output.halves > 1

@@ -37,7 +37,6 @@ from deepgemm_codegen.wgmma_text import (
     own_slices,
     readers_of,
     release_of,
-    slice_origin,
     store_chunk,
     sums_of,
 )
@@ -94,7 +93,6 @@ class Text(NamedTuple):
     readers: str
     early_slices: str
     own_slices: str
-    slice_origin: str
     cluster_load: str
     cluster_results: str
     cluster_operands: str
@@ -263,7 +261,6 @@ def text_of(plan: KernelPlan) -> Text:
         readers=readers_of(plan),
         early_slices=early_slices(plan),
         own_slices=own_slices(plan),
-        slice_origin=slice_origin(plan),
         **cluster_load(plan),
         store_chunk=store_chunk(plan),
         warp_columns="WARP_D" if plan.paired else "WARP_N",

@@ -25,7 +25,6 @@ __all__ = [
     "own_slices",
     "readers_of",
     "release_of",
-    "slice_origin",
     "store_chunk",
     "sums_of",
 ]
@@ -151,11 +150,6 @@ def early_slices(plan: KernelPlan) -> str:
     if plan.k.part_tiles[0] >= plan.body.stages:
         return "STAGES"
     return "SLICES / SPLIT_K" if plan.k.split > 1 else "SLICES"
-
-
-def slice_origin(plan: KernelPlan) -> str:
-    """The first k of a slice where parts of k take slices in turn; empty elsewhere."""
-    return "(part + slice * SPLIT_K) * TILE_K" if plan.parts_in_turn else ""
 
 
 def own_slices(plan: KernelPlan) -> str:

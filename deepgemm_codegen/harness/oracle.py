@@ -13,7 +13,7 @@ from deepgemm_codegen.block_scales import BLOCK
 from deepgemm_codegen.epilogue.meaning import row_scale
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
-from deepgemm_codegen.harness.summation import chains_of, parts_of
+from deepgemm_codegen.harness.summation import chains_of
 from deepgemm_codegen.harness.sums import ROUND, Expected, PrefixSums, StepModel, added, prefix_sums
 from deepgemm_codegen.plan import Rows
 from deepgemm_codegen.precision import integer_sums
@@ -103,11 +103,13 @@ class Oracle:
         chains = chains_of(self.problem.plan, self.problem.k)
         if chains is not None:
             return self._chained(a, b, self.xp.asarray(chains))
-        parts = parts_of(self.problem.plan, self.problem.k)
+        parts = self.problem.parts_of_k
         if len(parts) == 1:
             return self.prefix_sums(a, b, self.model, self.xp)
-        taken = (self.xp.asarray(part) for part in parts)
-        sums = [self.prefix_sums(a[:, part], b[part], self.model, self.xp) for part in taken]
+        sums = [
+            self.prefix_sums(a[:, start:end], b[start:end], self.model, self.xp)
+            for start, end in parts
+        ]
         return added(sums, self.xp)
 
     def _chained(self, a: Any, b: Any, chains: Any) -> Expected:

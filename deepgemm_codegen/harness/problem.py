@@ -7,6 +7,7 @@ plan swapped. `bind` makes a problem, `Matrix` knows where the elements of an op
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.block_scales import BLOCK, line
@@ -131,6 +132,17 @@ class Problem:
             number = self.scalars[parameter.name]
             return int(number) if parameter.whole else number
         return self.matrix(parameter.name[2:]).leading
+
+    @property
+    def parts_of_k(self) -> tuple[tuple[int, int], ...]:
+        """(start, end) of what is summed apart: all of k, or the parts that split-K cuts."""
+        extent = self.plan.k
+        if extent.split == 1 or not self.k:
+            return ((0, self.k),)
+        each, more = divmod(-(-self.k // extent.tile), extent.split)
+        first = [part * each + min(part, more) for part in range(extent.split + 1)]
+        ends = [min(slices * extent.tile, self.k) for slices in first]
+        return tuple((a, b) for a, b in pairwise(ends) if a < b)
 
     def region_bytes(self, name: str) -> int:
         """Bytes of a region of the workspace."""

@@ -1,7 +1,6 @@
 """In which order a plan's kernel sums over k: what the bound has to allow for.
 
-mma.sync and wgmma kernels sum k as it rises, in one chain of accumulations, or in one for each of
-split-K's parts. Kernels of the
+mma.sync and wgmma kernels sum k as it rises, in one chain of accumulations. Kernels of the
 bandwidth family split k over warps, each a chain of its own, and take the elements of a slice in
 the order that whole vectors give each lane; the chains' sums are then added one after the other.
 """
@@ -17,27 +16,7 @@ from deepgemm_codegen.plan import Bandwidth
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
 
-__all__ = ["chains_of", "parts_of"]
-
-
-def parts_of(plan: KernelPlan, k: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]], ...]:
-    """Elements of k, as they are taken, of what is summed apart: all of k, or split-K's parts.
-
-    Parts have neighbouring slices, or take them in turn (`KernelPlan.parts_in_turn`); one that has
-    none is left out.
-    """
-    extent, along = plan.k, np.arange(k, dtype=np.int64)
-    if extent.split == 1 or not k:
-        return (along,)
-    slices = along // extent.tile
-    if plan.parts_in_turn:
-        owners = slices % extent.split
-    else:
-        each, more = divmod(-(-k // extent.tile), extent.split)
-        ends = [part * each + min(part, more) for part in range(1, extent.split)]
-        owners = np.searchsorted(ends, slices, side="right")
-    found = (along[owners == part] for part in range(extent.split))
-    return tuple(part for part in found if part.size)
+__all__ = ["chains_of"]
 
 
 def chains_of(plan: KernelPlan, k: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:

@@ -255,8 +255,10 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
     const int tiles = TILES_M * TILES_N;
     const int units = tiles * SPLIT_K;  // every part of k of every tile
 
-    // -- which slices: every SPLIT_K-th, so that the parts of a tile read beside each other --
-    auto slices_of = [&](int part) { return (SLICES + SPLIT_K - 1 - part) / SPLIT_K; };
+    // -- which part of k: their slices differ by one at most --
+    auto first_slice = [&](int part) {
+        return part * (SLICES / SPLIT_K) + min(part, SLICES % SPLIT_K);
+    };
 
     // -- which tile: groups of RASTER_GROUP rows, walked column by column, part after part --
     auto place = [&](int unit, int& m0, int& n0, int& part) {
@@ -282,6 +284,7 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
         const int unit = blockIdx.x;
         int m0, n0, part;
         place(unit, m0, n0, part);
+        const int first = first_slice(part);
         if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
@@ -305,7 +308,8 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
         for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
             int m0, n0, part;
             place(unit, m0, n0, part);
-            const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+            const int first = first_slice(part);
+            const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
             for (int slice = started; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
@@ -333,7 +337,8 @@ gemm_bf16_nt_1024x1024x512_sm_90a_cdaeefe9_product(
     for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
         int m0, n0, part;
         place(unit, m0, n0, part);
-        const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+        const int first = first_slice(part);
+        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
         m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 

@@ -249,8 +249,10 @@ gemm_fp16_nt_dyn512x1024x1536_sm_90a_d7f22d89_product(
     const int tiles = tiles_m * TILES_N;
     const int units = tiles * SPLIT_K;  // every part of k of every tile
 
-    // -- which slices: every SPLIT_K-th, so that the parts of a tile read beside each other --
-    auto slices_of = [&](int part) { return (SLICES + SPLIT_K - 1 - part) / SPLIT_K; };
+    // -- which part of k: their slices differ by one at most --
+    auto first_slice = [&](int part) {
+        return part * (SLICES / SPLIT_K) + min(part, SLICES % SPLIT_K);
+    };
 
     // -- which tile: groups of RASTER_GROUP rows, walked column by column, part after part --
     auto place = [&](int unit, int& m0, int& n0, int& part) {
@@ -274,15 +276,16 @@ gemm_fp16_nt_dyn512x1024x1536_sm_90a_d7f22d89_product(
         for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
             int m0, n0, part;
             place(unit, m0, n0, part);
-            const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+            const int first = first_slice(part);
+            const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
+            const int k0 = first * TILE_K;
             for (int slice = 0; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
-                const int k0 = (part + slice * SPLIT_K) * TILE_K;
-                tma_load(target, &map_a, k0, m0, barrier);
-                tma_load(target + A_BYTES, &map_b, k0, n0, barrier);
+                tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
+                tma_load(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, barrier);
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
@@ -303,7 +306,8 @@ gemm_fp16_nt_dyn512x1024x1536_sm_90a_d7f22d89_product(
     for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
         int m0, n0, part;
         place(unit, m0, n0, part);
-        const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+        const int first = first_slice(part);
+        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
         m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 

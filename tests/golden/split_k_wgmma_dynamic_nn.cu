@@ -213,8 +213,10 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product(
     const int units = tiles * SPLIT_K;  // every part of k of every tile
     const i64 ldp = (i64{ n } + 3) / 4 * 4;
 
-    // -- which slices: every SPLIT_K-th, so that the parts of a tile read beside each other --
-    auto slices_of = [&](int part) { return (SLICES + SPLIT_K - 1 - part) / SPLIT_K; };
+    // -- which part of k: their slices differ by one at most --
+    auto first_slice = [&](int part) {
+        return part * (SLICES / SPLIT_K) + min(part, SLICES % SPLIT_K);
+    };
 
     // -- which tile: groups of RASTER_GROUP rows, walked column by column, part after part --
     auto place = [&](int unit, int& m0, int& n0, int& part) {
@@ -240,18 +242,19 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product(
         const int unit = blockIdx.x;
         int m0, n0, part;
         place(unit, m0, n0, part);
+        const int first = first_slice(part);
+        const int k0 = first * TILE_K;
         if (alpha != 0.0f)
 #pragma unroll 1
             for (int slice = 0; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;
                 const u32 target = ring + slice * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
-                const int k0 = (part + slice * SPLIT_K) * TILE_K;
-                tma_load(target, &map_a, k0, m0, barrier);
+                tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
 #pragma unroll
                 for (int panel = 0; panel < 1; ++panel)
                     tma_load(target + A_BYTES + panel * (TILE_K * 128), &map_b,
-                             n0 + panel * 64, k0, barrier);
+                             n0 + panel * 64, k0 + slice * TILE_K, barrier);
             }
     }
     __syncthreads();
@@ -267,18 +270,19 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product(
         for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
             int m0, n0, part;
             place(unit, m0, n0, part);
-            const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+            const int first = first_slice(part);
+            const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
+            const int k0 = first * TILE_K;
             for (int slice = started; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
-                const int k0 = (part + slice * SPLIT_K) * TILE_K;
-                tma_load(target, &map_a, k0, m0, barrier);
+                tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
 #pragma unroll
                 for (int panel = 0; panel < 1; ++panel)
                     tma_load(target + A_BYTES + panel * (TILE_K * 128), &map_b,
-                             n0 + panel * 64, k0, barrier);
+                             n0 + panel * 64, k0 + slice * TILE_K, barrier);
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
@@ -299,7 +303,8 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_product(
     for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
         int m0, n0, part;
         place(unit, m0, n0, part);
-        const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+        const int first = first_slice(part);
+        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
         m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 

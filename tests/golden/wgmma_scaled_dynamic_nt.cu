@@ -251,8 +251,10 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
     const int tiles = tiles_m * TILES_N;
     const int units = tiles * SPLIT_K;  // every part of k of every tile
 
-    // -- which slices: every SPLIT_K-th, so that the parts of a tile read beside each other --
-    auto slices_of = [&](int part) { return (slices + SPLIT_K - 1 - part) / SPLIT_K; };
+    // -- which part of k: their slices differ by one at most --
+    auto first_slice = [&](int part) {
+        return part * (slices / SPLIT_K) + min(part, slices % SPLIT_K);
+    };
 
     // -- which tile: groups of RASTER_GROUP rows, walked column by column, part after part --
     auto place = [&](int unit, int& m0, int& n0, int& part) {
@@ -279,15 +281,16 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
         const int unit = blockIdx.x;
         int m0, n0, part;
         place(unit, m0, n0, part);
-        const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+        const int first = first_slice(part);
+        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
+        const int k0 = first * TILE_K;
         started = min(static_cast<int>(STAGES), slices_to_sum);
         for (int slice = 0; slice < started; ++slice) {
             const u32 barrier = full + slice * 8;
             const u32 target = ring + slice * STAGE_BYTES;
             mbarrier_arrive_expect(barrier, STAGE_BYTES);
-            const int k0 = (part + slice * SPLIT_K) * TILE_K;
-            tma_load(target, &map_a, k0, m0, barrier);
-            tma_load(target + A_BYTES, &map_b, k0, n0, barrier);
+            tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
+            tma_load(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, barrier);
         }
     }
     __syncthreads();
@@ -302,15 +305,16 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
         for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
             int m0, n0, part;
             place(unit, m0, n0, part);
-            const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+            const int first = first_slice(part);
+            const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
+            const int k0 = first * TILE_K;
             for (int slice = started; slice < slices_to_sum; ++slice) {
                 mbarrier_wait(empty + slot * 8, parity);
                 const u32 barrier = full + slot * 8;
                 const u32 target = ring + slot * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
-                const int k0 = (part + slice * SPLIT_K) * TILE_K;
-                tma_load(target, &map_a, k0, m0, barrier);
-                tma_load(target + A_BYTES, &map_b, k0, n0, barrier);
+                tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
+                tma_load(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, barrier);
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
@@ -335,17 +339,18 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
     for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
         int m0, n0, part;
         place(unit, m0, n0, part);
-        const int slices_to_sum = alpha == 0.0f ? 0 : slices_of(part);
+        const int first = first_slice(part);
+        const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
         m0 += consumer * CONSUMER_M;
         float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
         // -- main loop: a slice is a block of the scales: its sums are scaled, and added in fp32 --
         int previous = 0;
         // Scales of a slice: of this thread's rows, and of the blocks of columns that it sums.
-        const float* of_rows = scale_a + part * ldscale_a;
+        const float* of_rows = scale_a + first * ldscale_a;
         int first_block = n0 / 128;
         hide(first_block);  // or ptxas makes its scales uniform, for which it waits at once
-        const float* of_columns = scale_b + first_block * ldscale_b + part;
+        const float* of_columns = scale_b + first_block * ldscale_b + first;
         float row_scale[1][FRAGMENTS_M][2], column_scale[1][SCALES_N];  // at hand
         float row_ahead[1][FRAGMENTS_M][2], column_ahead[1][SCALES_N];  // behind them
         int asked = 0;
@@ -359,8 +364,8 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
                 }
             column_ahead[which][0] = of_columns[0];
             const bool more = ++asked < slices_to_sum;  // the last slice's are read again
-            of_rows += more ? SPLIT_K * ldscale_a : 0;
-            of_columns += more ? static_cast<int>(SPLIT_K) : 0;
+            of_rows += more ? ldscale_a : 0;
+            of_columns += more;
         };
         // Takes a slice's scales, asked for long before, and asks for a later one's.
         auto take = [&](int which) {

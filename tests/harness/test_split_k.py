@@ -15,7 +15,6 @@ from deepgemm_codegen.harness.cases import cases_of, inputs_for
 from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.harness.summation import parts_of
 from deepgemm_codegen.harness.sums import StepModel
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
@@ -110,46 +109,9 @@ def test_parts_that_meet_in_a_cluster_are_right(text: str, choice: WgmmaChoice, 
 
 def test_parts_of_k_are_whole_slices_and_all_of_k() -> None:
     problem = bind(program_of("m=64 n=64 k=dynamic:1000", cut(7)), k=333)
-    found = parts_of(problem.plan, problem.k)
-    assert [(int(part[0]), int(part[-1]) + 1) for part in found] == [
+    assert problem.parts_of_k == (
         (0, 64), (64, 128), (128, 192), (192, 256), (256, 288), (288, 320), (320, 333),
-    ]  # fmt: skip
-    assert np.array_equal(np.concatenate(found), np.arange(333))
-
-
-@pytest.mark.parametrize(("together", "first"), [(1, [0, 192, 384]), (3, [0, 64, 128])])
-def test_parts_that_meet_in_a_workspace_take_slices_in_turn(
-    together: int, first: list[int]
-) -> None:
-    choice = replace(WGMMA, split_k=3, cluster_k=together)
-    plan = program_of("m=64 n=64 k=456 layout=nt arch=sm_90a", choice).product
-    assert plan.parts_in_turn == (together == 1)
-    found = parts_of(plan, 456)
-    assert [start for start in found[0].tolist() if start % 64 == 0] == first
-    assert sorted(np.concatenate(found).tolist()) == list(range(456))
-    assert [len(part) for part in parts_of(plan, 100)] == [64, 36]  # the third has none
-
-
-WORKSPACE_MUTANTS: list[tuple[str, str, str]] = [
-    ("parts overlap", r"\(part \+ slice \* SPLIT_K\)", "slice * SPLIT_K"),
-    ("parts have a range each", r"\(part \+ slice \* SPLIT_K\)", "(part * 2 + slice)"),
-    ("the rest of the slices is forgotten", r"\(SLICES \+ SPLIT_K - 1 - part\)",
-     "(SLICES - part)"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("what", "pattern", "replacement"), WORKSPACE_MUTANTS, ids=[m[0] for m in WORKSPACE_MUTANTS]
-)
-def test_a_mutant_of_parts_in_turn_dies(what: str, pattern: str, replacement: str) -> None:
-    program = program_of(
-        "m=64 n=64 k=456 layout=nt arch=sm_90a", replace(WGMMA, stages=2, split_k=3)
-    )
-    source = source_of(program)
-    mutated, count = re.subn(pattern, replacement, source)
-    assert count, f"nothing in the file matches {pattern!r}"
-    cases = cases_of(program, 0)[:2]
-    assert not judge(device_of(program, mutated), program, cases=cases).passed, what
+    )  # fmt: skip
 
 
 def test_all_blocks_of_a_tile_run_and_no_others() -> None:
