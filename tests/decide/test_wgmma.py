@@ -237,7 +237,7 @@ def test_operands_with_m_or_n_contiguous_travel_in_whole_panels() -> None:
 def test_a_lone_consumer_waits_for_two_rows_of_k_at_a_time(
     text: str, tile_k: int, stages: int
 ) -> None:
-    body = wgmma_body(plan_of(f"{text} gpu=H200"))
+    body = wgmma_body(plan_of(text))
     assert (body.tile_k, body.stages) == (tile_k, stages)
 
 
@@ -363,8 +363,8 @@ REFUSALS = {
         "warps_m = 2 with family = wgmma: only mma.sync has it; leave warps_m out"
     ),
     "family=wgmma tile_k=32": (
-        "family = wgmma: tile_k = 32 is given, and its slices are 64 or 128; the nearest legal family is"
-        " mma_sync, or leave family out"
+        "family = wgmma: tile_k = 32 is given, and its slices are 64 or 128; the nearest legal"
+        " family is mma_sync, or leave family out"
     ),
     "family=wgmma tile_m=96": (
         "tile_m = 96 with family = wgmma: not a multiple of 64; the nearest legal are 64 and 128,"
@@ -432,8 +432,8 @@ REFUSALS = {
 
 @pytest.mark.parametrize("text", REFUSALS)
 def test_a_refusal_names_limit_and_remedy(text: str) -> None:
+    given = dict(word.split("=") for word in f"{GIVEN} arch=sm_90a {text}".split())
     with pytest.raises(InputError) as caught:
-        given = dict(word.split("=") for word in f"{GIVEN} arch=sm_90a {text}".split())
         plan_of(" ".join(f"{name}={value}" for name, value in given.items()))
     assert str(caught.value) == REFUSALS[text]
 

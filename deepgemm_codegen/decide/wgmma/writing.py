@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Writing", "writing"]
 
-WRITE, WRITE_COLUMNS = 1.2, 5
-"""How much longer device memory takes to write D than to deliver as many bytes: at all, and over
-the columns that neighbouring tiles have. What is read takes its time beside. Fitted, with `PASS`
-and `predict.NARROW`, to 548 kernels of 13 products
+WRITE, WRITE_APART, WRITE_COLUMNS = 0.9, 0.35, 5
+"""How much longer device memory takes to write D than to deliver as many bytes: at all, more where
+rows lie apart, and then over the columns that neighbouring tiles have. What is read takes its time
+beside. Fitted, with `PASS` and `predict.NARROW`, to 548 kernels of 13 products
 (``benchmarks/results/program_sweep_writing_h200.json``): a tile's height and width hardly matter,
 from 64x96 to 256x192, once it is not what TMA moves or the epilogue that takes longest."""
 
@@ -27,7 +27,8 @@ known. At 2048x2048x128, 32 products, 128x128 to 128x192 took 93 to 98 us, 64x12
 92."""
 
 PASS = 1 / 24
-"""Clocks of a byte of D on the way on which slices arrive, where it leaves by TMA."""
+"""Clocks of a byte of D on the way on which slices arrive, where it leaves by TMA and the L2 does
+not hold it."""
 
 NEAR = 512
 """Bytes of a row of D up to which all that is written at a time lies together."""
@@ -99,7 +100,9 @@ def writing(task: Task, tile: Tile, cluster: tuple[int, int], once: float, round
         written *= TURNS_HIGH
     if task.partial:
         return Writing(written, written, 0.0, 0.0, LAST_WRITE * out)
-    passed = PASS * tile.tile_m * tile.tile_n // problem.halves * problem.d_bytes
+    passed = 0.0
+    if not _fits(task):
+        passed = PASS * tile.tile_m * tile.tile_n // problem.halves * problem.d_bytes
     return Writing(once / rounds + written, written, 0.0, passed, LAST_WRITE * out)
 
 
@@ -117,7 +120,7 @@ def _factor(task: Task, columns: int) -> float:
     """
     if _fits(task):
         return 1.0
-    return WRITE + _apart(task) * WRITE_COLUMNS / columns
+    return WRITE + _apart(task) * (WRITE_APART + WRITE_COLUMNS / columns)
 
 
 def _apart(task: Task) -> float:
