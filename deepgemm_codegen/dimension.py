@@ -46,5 +46,7 @@ class Dim:
             raise InputError(f"{name} = {word}: no maximum behind the colon; {remedy}")
         size = whole_number(digits, name, remedy=remedy)
         smallest = 0 if name == "k" and not dynamic else 1
+        if dynamic and size < smallest:
+            raise InputError(f"{name} = {word}: too small; the smallest maximum is {smallest}")
         check_range(size, name, smallest, MAX_DIMENSION)
         return cls(size, dynamic)

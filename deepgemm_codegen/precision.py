@@ -13,6 +13,8 @@ from deepgemm_codegen.dtypes import DTYPES, INT32
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from deepgemm_codegen.dtypes import DType
 
 __all__ = [
@@ -96,7 +98,9 @@ def sums_of(dtype_a: DType, accumulate: str) -> str:
     return accumulate or ACCUMULATE[0]
 
 
-def check_output(dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps: int) -> None:
+def check_output(
+    dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps: Sequence[str]
+) -> None:
     """D's and C's types over the sums', and whether epilogue steps may stand between.
 
     Raises:
@@ -117,8 +121,8 @@ def check_output(dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps:
             )
         if steps:
             raise InputError(
-                f"epilogue = {steps} step{'s' if steps > 1 else ''}: a D of int32 is the sums as"
-                " they are; give dtype_d fp32, fp16 or bf16"
+                f"epilogue = {','.join(steps)}: a D of int32 is the sums as they are; give dtype_d"
+                " fp32, fp16 or bf16, or leave epilogue out"
             )
     elif dtype_c is not None and dtype_c.name not in _FLOATS:
         raise InputError(

@@ -132,8 +132,10 @@ class GemmSpec:
 
     def __post_init__(self) -> None:
         if self.layout not in ("nn", "nt", "tn", "tt"):
+            lower = self.layout.lower()
+            close = f" (did you mean '{lower}'?)" if lower in ("nn", "nt", "tn", "tt") else ""
             raise InputError(
-                f"layout = {self.layout}: unknown; A's letter then B's: nn, nt, tn or tt"
+                f"layout = {self.layout}: unknown; A's letter then B's: nn, nt, tn or tt{close}"
             )
         if self.layout_d not in ("n", "t"):
             raise InputError(f"layout_d = {self.layout_d}: unknown; n (row-major) or t")
@@ -154,7 +156,7 @@ class GemmSpec:
         check_operands(self.dtype_a, self.dtype_b, self.dtype_acc)
         object.__setattr__(self, "accumulate", sums_of(self.dtype_a, self.accumulate))
         unquantized = self.dtype_d if self.quantizes is None else FP32
-        check_output(self.dtype_acc, self.dtype_c, unquantized, len(self.epilogue))
+        check_output(self.dtype_acc, self.dtype_c, unquantized, [s.kind for s in self.epilogue])
         check_quantization(self)
         check_pairs(self)
         check_norms(self)

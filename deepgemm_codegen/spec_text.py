@@ -146,6 +146,11 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
     def number(key: str, default: int) -> int:
         if key not in values:
             return default
+        if key == "batch" and str(values[key]).strip().startswith("dynamic"):
+            raise InputError(
+                f"batch = {values[key]}: the number of products is fixed when the kernel is"
+                " written, m, n and k alone may be dynamic; give a whole number"
+            )
         value = whole_number(values[key], key)
         # Alignments have limits of their own, which their types set.
         smallest = {"sms": 0, "align": -MAX_DIMENSION}.get(key.partition("_")[0], 1)

@@ -60,9 +60,12 @@ def parse_epilogue(text: str, value_dtype: DType) -> tuple[EpilogueStep, ...]:
             quantised.
 
     Raises:
-        InputError: unknown step, option or type.
+        InputError: unknown step, option or type; a comma with no step beside it.
     """
-    return tuple(parse_step(part, value_dtype) for part in text.split(",") if part.strip())
+    parts = text.split(",") if text.strip() else []
+    if not all(part.strip() for part in parts):
+        raise InputError(f"epilogue = {text}: a comma with no step beside it; leave the comma out")
+    return tuple(parse_step(part, value_dtype) for part in parts)
 
 
 def parse_step(text: str, value_dtype: DType) -> EpilogueStep:
@@ -99,11 +102,9 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
     if taken is not None:
         raise InputError(f"epilogue step '{kind.name}' is given {taken} twice")
     number = _NUMBER.fullmatch(word) is not None
-    if not number and word not in AXIS_WORDS and any(o.kind == "type" for o in kind.options):
-        try:
-            parse_dtype(word)
-        except InputError as error:  # says what types there are
-            raise InputError(f"epilogue step '{kind.name}': {error}") from error
+    typed = [option for option in kind.options if option.kind == "type"]
+    if not number and word not in AXIS_WORDS and typed:
+        raise _no_type(kind, next((o for o in typed if o.name not in given), typed[0]), word)
     takes = [
         f"{option.name} ({' or '.join(option.words)})" if option.kind == "axis" else option.name
         for option in kind.options
@@ -113,6 +114,19 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
         f" options it takes: {', '.join(takes) or 'none'}"
         f"{'; its numbers are arguments of the launch' if number else ''}"
     )
+
+
+def _no_type(kind: StepKind, option: Option, word: str) -> InputError:
+    """The error for a word in the place of a type that is none, or none that the option takes."""
+    known = ", ".join(option.words)
+    try:
+        dtype = parse_dtype(word)
+    except InputError:
+        close = nearest(word, list(option.words))
+        text = f"unknown dtype '{word}'; known: {known}{close}"
+    else:
+        text = f"{option.name} = {dtype}: give one of {known}"
+    return InputError(f"epilogue step '{kind.name}': {text}")
 
 
 def _takes(option: Option, word: str) -> bool:
@@ -199,6 +213,8 @@ def _number(option: Option, text: str) -> str:
     value = as_fp32(text)
     if isinf(value):
         raise InputError(f"{option.name} = {text}: beyond fp32, whose largest is 3.4028235e38")
+    if value == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
+        raise InputError(f"{option.name} = {text}: below fp32, whose smallest is 1.4012985e-45")
     forms = (f"{value:.{digits}g}" for digits in range(1, 9))
     return next((short for short in forms if as_fp32(short) == value), f"{value:.9g}")
 
@@ -217,7 +233,8 @@ def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> Epilo
     for name in kind.required:
         if name not in given:
             words = ", ".join(_named(kind, name).words)
-            raise InputError(f"epilogue step '{kind.name}': {name} is missing; give one of {words}")
+            what = f"one of {words}" if words else f"{name}=VALUE"
+            raise InputError(f"epilogue step '{kind.name}': {name} is missing; give {what}")
     operands = []
     settings = {o.name: given[o.name] for o in kind.settings if o.name in given}
     for operand in kind.operands:

@@ -196,7 +196,7 @@ def _failure(check: CheckResult) -> list[str]:
 
 def _blocks(verdict: Verdict) -> str:
     if verdict.sampled == verdict.grid:
-        return f"all {verdict.grid} blocks"
+        return f"all {verdict.grid} blocks" if verdict.grid > 1 else "the one block"
     return f"{verdict.sampled} of {verdict.grid} blocks"
 
 

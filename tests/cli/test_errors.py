@@ -39,12 +39,38 @@ BAD_VALUES = [
     (("--arch=",), "--arch has no value; give it one, or leave it out"),
     (("--stages", " "), "--stages has no value; give it one, or leave it out"),
     (("--m=٣",), "m = ٣: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
-    (("--m=dynamic:0",), "m = 0: too small; the smallest is 1"),
+    (("--m=dynamic:0",), "m = dynamic:0: too small; the smallest maximum is 1"),
     (("--batch=0",), "batch = 0: too small; the smallest is 1"),
     (("--sms=-1",), "sms = -1: too small; the smallest is 0"),
     (("--stages=0",), "stages = 0: too small; the smallest is 1"),
     (("--tile-m=x",), "tile_m = x: not a whole number; give a whole number"),
     (("--layout=nx",), "layout = nx: unknown; A's letter then B's: nn, nt, tn or tt"),
+    (
+        ("--layout=NT",),
+        "layout = NT: unknown; A's letter then B's: nn, nt, tn or tt (did you mean 'nt'?)",
+    ),
+    (
+        ("--batch=dynamic:4",),
+        (
+            "batch = dynamic:4: the number of products is fixed when the kernel is written, m, n"
+            " and k alone may be dynamic; give a whole number"
+        ),
+    ),
+    (
+        ("--epilogue=bias,",),
+        "epilogue = bias,: a comma with no step beside it; leave the comma out",
+    ),
+    (
+        ("--epilogue=quantize:int8:scale=1e-300",),
+        "scale = 1e-300: below fp32, whose smallest is 1.4012985e-45",
+    ),
+    (
+        ("--dtype=int8", "--dtype-d=int32", "--epilogue=bias"),
+        (
+            "epilogue = bias: a D of int32 is the sums as they are; give dtype_d fp32, fp16 or"
+            " bf16, or leave epilogue out"
+        ),
+    ),
     (("--layout-d=x",), "layout_d = x: unknown; n (row-major) or t"),
     (("--align-a=3",), "align_a = 3: give a power of two from 2 to 4096 (bytes)"),
     (("--align-a=0",), "align_a = 0: give a power of two from 2 to 4096 (bytes)"),

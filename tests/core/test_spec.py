@@ -58,7 +58,7 @@ def test_dense_leading_dimensions(
         ({"m": "1.5"}, "m = 1.5: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
         ({"m": "1e3"}, "m = 1e3: a whole number is wanted; write 1000"),
         ({"m": True}, "m = True: not a whole number; give a whole number, dynamic, or dynamic:MAX"),
-        ({"k": "dynamic:0"}, "k = 0: too small; the smallest is 1"),
+        ({"k": "dynamic:0"}, "k = dynamic:0: too small; the smallest maximum is 1"),
         (
             {"m": "dynamic:x"},
             "m = x: not a whole number; give a whole number, dynamic, or dynamic:MAX",
@@ -139,8 +139,8 @@ def test_dense_leading_dimensions(
         (
             {"dtype": "int8", "epilogue": "relu"},
             (
-                "epilogue = 1 step: a D of int32 is the sums as they are; give dtype_d fp32, fp16"
-                " or bf16"
+                "epilogue = relu: a D of int32 is the sums as they are; give dtype_d fp32, fp16"
+                " or bf16, or leave epilogue out"
             ),
         ),
         (
@@ -162,7 +162,7 @@ def test_dense_leading_dimensions(
             {"epilogue": "relu:row"},
             "epilogue step 'relu' does not take 'row'; options it takes: none",
         ),
-        ({"epilogue": "relu," * 65}, "epilogue = 65 steps: too many; the most is 64"),
+        ({"epilogue": ",".join(["relu"] * 65)}, "epilogue = 65 steps: too many; the most is 64"),
         ({"tile_m": 0}, "tile_m = 0: too small; the smallest is 1"),
         ({"tile_mm": 1}, "unknown field 'tile_mm' (did you mean 'tile_m'?)"),
     ],

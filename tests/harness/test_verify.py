@@ -208,7 +208,7 @@ def test_the_smallest_kernel_passes_and_says_so() -> None:
     assert len(lines) == 1
     assert re.fullmatch(
         r"PASS  gemm_fp16_nt_64x64x64_sm_80_3a4c536d  emulator  exact bit-equal, "
-        r"random worst 0\.0\d of bound, hostile clean, all 1 blocks, 4 input sets",
+        r"random worst 0\.0\d of bound, hostile clean, the one block, 4 input sets",
         lines[0],
     )
 

@@ -147,7 +147,7 @@ def test_junit() -> None:
         (
             Outcome(JOBS[0], "k", "failed", WRONG),
             (
-                "::error file=k.yaml,line=3,col=5::FAIL  k1  emulator  exact FAILED, all 1 blocks,"
+                "::error file=k.yaml,line=3,col=5::FAIL  k1  emulator  exact FAILED, the one block,"
                 " 1 input set%0Aexact (m<1 & \x1b]):%0Arace: a%0Aat b"
             ),
         ),
