@@ -102,7 +102,7 @@ def test_a_partial_slice_of_k_is_refused_with_the_reason() -> None:
         decide(spec, load_arch("sm_90"))
     assert str(caught.value) == (
         "ring = shared: 72 elements of k are no whole slice of a ring in shared memory;"
-        " leave it out"
+        " leave ring out"
     )
 
 
