@@ -122,13 +122,14 @@ def prepare(errand: Errand) -> list[Job]:
         jobs.append(Job(f"{program.name}_{len(jobs)}", host, cubin, bits, wanted, about))
 
     add("unbroken", "passes", Attempt("", "", 0, 0, module))
-    missing = {(fate.operator, fate.what, fate.row) for fate in errand.fates}
+    # A line of the CUDA text may stand several times in the PTX, of which one lives and one dies.
+    missing = {(fate.operator, fate.what, fate.line, fate.row) for fate in errand.fates}
     judge = Judge(program, module) if errand.planted else None
     tried: Counter[str] = Counter()
     for attempt in attempts(specimen, module):
         if not missing and judge is None:
             break
-        key = (attempt.operator, attempt.what, attempt.row)
+        key = (attempt.operator, attempt.what, attempt.line, attempt.row)
         if key in missing:
             missing.remove(key)
             add("survivor", "lives", attempt)
@@ -138,7 +139,7 @@ def prepare(errand: Errand) -> list[Job]:
             if cause not in HANGS:
                 tried[attempt.operator] = TRIES
                 add("planted", cause, attempt)
-    for operator, what, _ in missing:
+    for operator, what, *_ in missing:
         print(f"not found again: {program.name}: {operator}: {what}", file=sys.stderr)
     return jobs
 

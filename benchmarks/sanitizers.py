@@ -165,7 +165,7 @@ FAULTS: dict[str, Fault] = {
         "tma", r"__syncwarp\(\);", "", -1, "a panel stored before it is written"
     ),
     "exit_early": Fault(
-        "tma", r"tma_store_wait\(\);  //", "", None,
+        "tma", r"tma_store_wait\(\);(?=  // shared memory)", "", None,
         "the block ends while TMA reads its memory",
     ),
     "init_fence": Fault(

@@ -20,6 +20,7 @@ from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.emulator import GlobalBuffer, Kernel, Launch, parse, run
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.toolchain import compile_ptx
 from tests.mutation.kernels import Specimen
 from tests.mutation.score import Fate, attempts, ptx_of
 
@@ -92,8 +93,11 @@ def test_the_emulator_sees_the_planted_fault(name: str) -> None:
 def test_every_fault_can_be_planted() -> None:
     assert set(SEEN) == set(SANITIZERS.FAULTS)
     for fault in SANITIZERS.FAULTS.values():
-        source = render_program(SANITIZERS.base_program(fault.base))
-        assert fault.apply(source) != source
+        program = SANITIZERS.base_program(fault.base)
+        source = render_program(program)
+        planted = fault.apply(source)
+        assert planted != source
+        compile_ptx(planted, name=program.name, arch=program.target)
 
 
 def test_the_kernels_are_there_and_of_both_families() -> None:
