@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.harness.bench_data import WRITING
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.bench_data import Report
@@ -49,6 +50,8 @@ def roofline(report: Report) -> Roofline:
         )
     ]
     for name in report.rivals:
+        if name == WRITING:  # it multiplies nothing
+            continue
         points = tuple(
             (row.work.intensity, rival.timing.tflops(row.work))
             for row in rows
