@@ -138,8 +138,11 @@ def test_the_cheaper_family_wins(count: int) -> None:
             streamed = BANDWIDTH.best(setting)
             assert streamed is not None
             fast = min(streamed, fast, key=lambda answer: answer.clocks)
-        slow = cost(problem, machine, alone.clocks) < cost(problem, machine, fast.clocks)
-        assert winner.choice == (alone if slow else fast).choice
+        # Families compete by steps of cost, with the most stages first: of two that are a step
+        # apart either may win.
+        least = min(cost(problem, machine, answer.clocks) for answer in (alone, fast))
+        assert winner.choice in (alone.choice, fast.choice)
+        assert cost(problem, machine, winner.clocks) <= least + 1
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
