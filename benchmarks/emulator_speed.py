@@ -1,6 +1,7 @@
 """Time the emulator: fp16, k = 512, one thread block.
 
-A 128 x 128 tile by mma.sync with 128 threads, and a 128 x 256 tile by wgmma with 384 threads.
+A 128 x 128 tile by mma.sync with 128 threads, and tiles of 128 x 128 and 128 x 256 by wgmma with
+384 threads.
 
     python benchmarks/emulator_speed.py [--arch 80] [--repeat 20]
 
@@ -59,10 +60,10 @@ def ptx(arch: str) -> str:
     return text.rstrip(b"\0").decode()
 
 
-def hopper() -> tuple[KernelPlan, str]:
-    """The plan of the wgmma kernel, and its PTX."""
-    spec = GemmSpec.from_fields({"m": TILE, "n": 256, "k": K, "layout": "nt", "arch": "sm_90a"})
-    choice = WgmmaChoice(TILE, 256, 2, 1, 3, 1, 1, 8)
+def hopper(columns: int) -> tuple[KernelPlan, str]:
+    """The plan of a wgmma kernel for one tile of so many columns, and its PTX."""
+    spec = GemmSpec.from_fields({"m": TILE, "n": columns, "k": K, "layout": "nt", "arch": "sm_90a"})
+    choice = WgmmaChoice(TILE, columns, 2, 1, 3, 1, 1, 8)
     plan = choice.program(spec, load_arch(spec.arch)).kernels[0]
     return plan, compile_ptx(render_kernel(plan), name=plan.name, arch=plan.target).ptx
 
@@ -89,8 +90,9 @@ def launch_mma(*, whole: bool) -> Launch:
 
 def launch_wgmma(plan: KernelPlan, *, whole: bool) -> Launch:
     """The wgmma kernel's launch."""
-    d = GlobalBuffer("d", np.zeros((TILE, 256), np.float16), writable=True)
-    buffers = {b.name: b for b in (*operands(256, whole=whole), d)}
+    columns = plan.body.tile_n
+    d = GlobalBuffer("d", np.zeros((TILE, columns), np.float16), writable=True)
+    buffers = {b.name: b for b in (*operands(columns, whole=whole), d)}
     maps = [
         TensorMap(
             buffers[t.pointer],
@@ -124,11 +126,10 @@ def main() -> None:
     parser.add_argument("--arch", default="80")
     parser.add_argument("--repeat", type=int, default=20)
     arguments = parser.parse_args()
-    plan, text = hopper()
-    cases = (
-        ("mma.sync", ptx(arguments.arch), "gemm", launch_mma),
-        ("wgmma", text, plan.name, partial(launch_wgmma, plan)),
-    )
+    cases = [("mma.sync 128x128", ptx(arguments.arch), "gemm", launch_mma)]
+    for columns in (128, 256):
+        plan, text = hopper(columns)
+        cases.append((f"wgmma 128x{columns}", text, plan.name, partial(launch_wgmma, plan)))
     for name, text, entry, launch in cases:
         start = time.process_time()
         module = parse(text)
