@@ -84,24 +84,24 @@ def writing(task: Task, tile: Tile, cluster: tuple[int, int], once: float, round
         once: clocks in which device memory delivers A and B as often as they are asked for.
         rounds: tiles that a multiprocessor computes.
     """
-    out = task.out / rounds
+    out, fits = task.out / rounds, _fits(task)
     slabs = not task.partial and not (task.tma_store and tile.whole_panels)
     if slabs:
         whole = tile.tile_n * task.problem.d_bytes % WHOLE == 0
-        apart = 0.0 if _fits(task) else _apart(task)
+        apart = 0.0 if fits else _apart(task)
         written = out * (SLAB_WRITE + apart * (SLAB_FAR if whole else SLAB_FAR + SLAB_PARTIAL))
         passed = SLAB_PASS * tile.tile_m * tile.tile_n * task.problem.d_bytes
         passed += SLAB_MEET * (cluster != (1, 1))
         shown = SLAB_SHOWN * apart * out
         return Writing(once / rounds + written, written, shown, passed, SLAB_LAST * out)
     columns, problem = tile.tile_n * cluster[1], task.problem
-    written = out * _factor(task, columns)
-    if tile.tiles_at_once > 1 and tile.tile_m > FRAGMENT_M and not _fits(task):
+    written = out * (1.0 if fits else _factor(task, columns))
+    if tile.tiles_at_once > 1 and tile.tile_m > FRAGMENT_M and not fits:
         written *= TURNS_HIGH
     if task.partial:
         return Writing(written, written, 0.0, 0.0, LAST_WRITE * out)
     passed = 0.0
-    if not _fits(task):
+    if not fits:
         passed = PASS * tile.tile_m * tile.tile_n // problem.halves * problem.d_bytes
     return Writing(once / rounds + written, written, 0.0, passed, LAST_WRITE * out)
 
@@ -113,13 +113,11 @@ def _fits(task: Task) -> bool:
 
 
 def _factor(task: Task, columns: int) -> float:
-    """How much longer D takes to be written, and C to be read, than as much to be delivered.
+    """How much longer D beyond the L2 takes to be written, and C to be read, than as much to come.
 
     By tiles or clusters of so many columns: the more of a row lies together, the better; where rows
     are no longer than `NEAR`, all that runs at a time does.
     """
-    if _fits(task):
-        return 1.0
     return WRITE + _apart(task) * (WRITE_APART + WRITE_COLUMNS / columns)
 
 
