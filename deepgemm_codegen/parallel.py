@@ -64,9 +64,10 @@ def in_processes(
 
 
 def one_thread_each() -> None:
-    """Leaves numpy's products to one thread, in a worker that has not imported it yet.
+    """Leaves numpy's products to one thread, in a process that has not imported it yet.
 
-    Its libraries would start a thread a core in every worker, which then wait for each other.
+    Its libraries would start a thread a core, which wait for each other longer than a product of
+    the emulator takes: a verdict costs twice the processor time.
     """
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")

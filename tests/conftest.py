@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from deepgemm_codegen.parallel import one_thread_each
+
+one_thread_each()  # before a test imports numpy, whose threads wait longer than such products take
+
 # The same examples in every run, so that a change is judged by what it changes; .ci/full searches
 # with `--hypothesis-profile searching`.
 settings.register_profile("searching", settings.get_profile("default"))

@@ -9,6 +9,7 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.cli.streams import deliver
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.errors import InternalError
+from deepgemm_codegen.parallel import one_thread_each
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -81,6 +82,7 @@ def _built(program: Program, source: str, target: str) -> BuiltCubin:
 
 def _passes(program: Program, source: str, console: Console) -> bool:
     """Judges the program and prints the verdict on stderr."""
+    one_thread_each()
     from deepgemm_codegen.cli.progress import LaunchProgress  # noqa: PLC0415
     from deepgemm_codegen.harness import format_verdict  # noqa: PLC0415  imports numpy
     from deepgemm_codegen.verification.judging import verdict_of  # noqa: PLC0415

@@ -26,6 +26,7 @@ from deepgemm_codegen.cli.ranges import Number, Whole
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import Audience
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
+from deepgemm_codegen.parallel import one_thread_each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,7 @@ def _verify(
     as_json: bool,
     **values: Any,
 ) -> int:
+    one_thread_each()
     console = take_console(values)
     deadline = inf if budget is None else monotonic() + budget
     wanted = DEFAULT_CHECKS if checks is None else parse_checks(checks)

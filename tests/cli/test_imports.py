@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -57,3 +58,32 @@ def test_nothing_is_imported_that_is_not_needed(words: list[str], banned: tuple[
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.stderr.splitlines()[-1] == "FOUND"
+
+
+_WATCHED = """
+import os, sys
+from deepgemm_codegen.__main__ import main
+
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            print("THREADS", os.environ.get("OPENBLAS_NUM_THREADS"), file=sys.stderr)
+            os._exit(0)
+
+sys.meta_path.insert(0, Watch())
+sys.argv[1:] = {words!r}
+main()
+"""
+
+
+@pytest.mark.parametrize("given", [None, "3"])
+@pytest.mark.parametrize("words", [["verify", *SMALL], [*SMALL, "--verify"]])
+def test_judging_leaves_numpy_one_thread_unless_told_otherwise(
+    words: list[str], given: str | None
+) -> None:
+    env = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    if given is not None:
+        env["OPENBLAS_NUM_THREADS"] = given
+    command = [sys.executable, "-c", _WATCHED.format(words=list(words))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.stderr.splitlines()[-1:] == [f"THREADS {given or 1}"]
