@@ -76,6 +76,7 @@ def assert_wgmma_fits(spec: GemmSpec) -> bool:
     [
         "m=4096 n=4096 k=4096 layout=nt",
         "m=784 n=512 k=2048 layout=tn lda=784 dtype=bf16 epilogue=bias,relu",
+        "m=512 n=6144 k=4096 layout=nt dtype=int8",  # 192 sums, slabs, consumers in turn
     ],
 )
 def test_wgmma_staples_compile_without_spills(text: str) -> None:

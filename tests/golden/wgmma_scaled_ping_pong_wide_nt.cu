@@ -429,7 +429,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
     // Every warp says so: one that has not seen its own turn yet would find the next one's parity.
     auto hand_over = [&] {
         __syncwarp();
-        if (lane == 0) mbarrier_arrive(turn + (consumer ^ 1) * 8);
+        if (lane == 0) mbarrier_arrive(consumer == 0 ? turn + 8 : turn);
     };
     if (consumer == 1) pass();
     u32 turn_parity = consumer ^ 1;  // consumer 0 begins
