@@ -22,6 +22,7 @@ __all__ = [
     "float8_text",
     "matrices_of",
     "matrix_text",
+    "narrowing",
     "output_primitives",
     "reads",
     "staged_vectors",
@@ -196,6 +197,9 @@ def types_of_matrices(plan: KernelPlan, *, written: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+_BF16_CVT = 80
+"""The first architecture with cvt to bf16 (PTX ISA)."""
+
 _FLOAT8_CVT = 89
 """The first architecture with cvt to the 8-bit floats, which saturates (PTX ISA)."""
 
@@ -228,8 +232,19 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     if output.dtype.bits == 8:
         return [*arriving, *names, "store_d_bytes"]
     if output.dtype.name != "fp32" and not output.dtype.integer:
-        names.append(f"float_to_{output.dtype}")
+        names.append(narrowing(plan, output.dtype.name))
     return [*arriving, *names, "store_d"]
+
+
+def narrowing(plan: KernelPlan, dtype: str) -> str:
+    """The wrapper ``float_to_..`` of a type of 16 bits, as the target can do it."""
+    alone = dtype == "bf16" and _number(plan) < _BF16_CVT
+    return f"float_to_{dtype}{'_software' if alone else ''}"
+
+
+def _number(plan: KernelPlan) -> int:
+    """The target's number, such as 90 of ``sm_90a``."""
+    return int("".join(c for c in plan.target if c.isdigit()))
 
 
 def _step_primitives(plan: KernelPlan) -> list[str]:
@@ -245,7 +260,7 @@ def _step_primitives(plan: KernelPlan) -> list[str]:
     if types_of_matrices(plan, written=False):
         names.append("load_matrix")
     stored = types_of_matrices(plan, written=True)
-    names.extend(f"float_to_{name}" for name in stored if name != "fp32")
+    names.extend(narrowing(plan, name) for name in stored if name != "fp32")
     if stored:
         names.append("store_matrix")
     names.extend(primitive for step in steps for primitive in step.primitives)
@@ -257,8 +272,7 @@ def _byte_primitives(plan: KernelPlan) -> list[str]:
     output = plan.output
     if output.dtype.integer:
         return ["pack_integer8x2"]
-    number = int("".join(c for c in plan.target if c.isdigit()))
-    if output.saturates and number >= _FLOAT8_CVT:
+    if output.saturates and _number(plan) >= _FLOAT8_CVT:
         return ["pack_float8x2"]
     return ["float_to_float8", "pack_float8x2_software"]
 

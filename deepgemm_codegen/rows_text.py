@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.epilogue_text import StepText, matrices_of, output_primitives, step_text
+from deepgemm_codegen.epilogue_text import (
+    StepText,
+    matrices_of,
+    narrowing,
+    output_primitives,
+    step_text,
+)
 from deepgemm_codegen.plan import MmaSync, Rows
 from deepgemm_codegen.rows import SHARING
 from deepgemm_codegen.tiles import WARP
@@ -169,7 +175,7 @@ def row_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
     if text is None:
         return []
     widened = [f"{dtype}_to_float" for dtype in text.loaded if dtype in ("fp16", "bf16")]
-    narrowed = [f"float_to_{dtype}" for dtype in text.stored if dtype in ("fp16", "bf16")]
+    narrowed = [narrowing(plan, dtype) for dtype in text.stored if dtype in ("fp16", "bf16")]
     moved = ["load_vector", *(["store_vector"] if text.stored else [])]
     if plan.output.dtype.bits == 8:
         moved.append("store_vector_bytes")

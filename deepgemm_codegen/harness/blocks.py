@@ -153,11 +153,14 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
     for matrix in body.matrices:
         along, across = (each.evaluate(problem.sizes) for each in body.tiles_of(matrix))
         height = matrix.rows.expression.evaluate(problem.sizes)
-        for region in regions_of(problem, tiles):
-            rows = _read_of(problem, matrix.rows, region)
-            columns = _read_of(problem, matrix.columns, region)
-            tile_rows, tile_columns = body.tile_of(matrix)
-            product = region.batch if matrix.batch > 1 else 0
+        width = (matrix.columns.expression if matrix.turned else matrix.written).evaluate(
+            problem.sizes
+        )
+        tile_rows, tile_columns = body.tile_of(matrix)
+        for tile in (tile_of(problem, number) for number in tiles):
+            rows = _read_of(problem, matrix.rows, tile, height)
+            columns = _read_of(problem, matrix.columns, tile, width)
+            product = tile[0] if matrix.batch > 1 else 0
             if matrix.singly:
                 tiles_above, above = product * (along // matrix.batch), 0
             else:
@@ -173,15 +176,22 @@ def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> t
     return tuple(sorted(found))
 
 
-def _read_of(problem: Problem, extent: Extent, region: Region) -> tuple[tuple[int, int], ...]:
-    """What a tile of D reads along one extent of an operand: both halves where it has two."""
-    start, end = {
-        "M": (region.row, region.row_end),
-        "N": (region.column, region.column_end),
-        "K": (0, problem.k),
-    }[extent.name]
+def _read_of(
+    problem: Problem, extent: Extent, tile: tuple[int, int, int], length: int
+) -> tuple[tuple[int, int], ...]:
+    """What a tile of D reads along one extent of an operand: both halves where it has two.
+
+    Boxes of the copy engine are whole at D's edge, too: they end where the copy does, at `length`,
+    behind which nothing is there.
+    """
+    plan = problem.plan
+    if extent.name == "K":
+        return ((0, length),)
+    number, step = (tile[1], plan.m.tile) if extent.name == plan.m.name else (tile[2], plan.n.tile)
     beginnings = (0, problem.n) if extent.both else (0,)
-    return tuple((half + start, half + end) for half in beginnings)
+    return tuple(
+        (half + number * step, min(half + (number + 1) * step, length)) for half in beginnings
+    )
 
 
 def _summing_blocks(problem: Problem, body: ZeroPoints, tiles: tuple[int, ...]) -> tuple[int, ...]:

@@ -112,6 +112,23 @@ def test_b12_relu_on_turing_equals_ampere() -> None:
         assert (d == np.maximum(product(64, 64, 64), 0)).all()
 
 
+@planted(faults.text(r"\(bits \+ 0x7fff \+ odd\) >> 16", "(bits + 0x8000) >> 16"))
+def test_a_bf16_d_on_turing_equals_ampere_s() -> None:
+    """sm_75 rounds by hand what sm_80 has an instruction for. Fault seen: halves away from zero."""
+    halves = [1.00390625, 1.01171875, -1.00390625, 2.0**-134 * 3, 3.4e38, 3.39e38]
+    row = [*halves, 0.0, 2.0**-149, NAN, float("inf"), float("-inf")]
+    found = []
+    for arch in ("sm_75", "sm_80"):
+        line = f"m=1 n={len(row)} k=0 dtype_c=fp32 dtype_d=bf16 arch={arch}"
+        plan = plan_of(f"{line} epilogue=store:bf16")
+        problem = bind(plan, alpha=0.0, beta=1.0)
+        found.append(launch(plan, problem, c=[row]).bits[0].tolist())
+    assert found[0] == found[1]
+    wanted = np.array(row, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    wanted[row.index(NAN)] = 0x7FFF
+    assert found[0] == [wanted.tolist()]
+
+
 @planted(
     faults.text(
         r"__fmul_rn\(alpha, value\[v\]\)",

@@ -114,6 +114,24 @@ def test_the_squares_of_a_tile_are_turned_and_no_others() -> None:
     assert found == (*range(0, 65, 5), *range(65, 69))
 
 
+def test_boxes_at_the_edge_of_d_read_up_to_the_next_row_of_a_copy() -> None:
+    """Rows of 96 are copied on lines of 128, and a box of the last tile reads all of them."""
+    text = "m=96 n=32 k=9 batch=3 dtype=bf16 layout=tt lda=97 arch=sm_90a"
+    choice = RepackChoice(WgmmaChoice(64, 32, 1, 1, 2, 1, 1, 1), BOTH)
+    program = program_of(text, choice)
+    problem, body = bind(program), _first(program)
+    a, _ = body.matrices
+    assert (a.filled, a.pitch, body.tile_of(a)) == (True, 128, (512, 16))
+    # A, 3 x 9 rows: 1 x 8 tiles, of which the second tile of D needs the columns from 64 on.
+    assert (blocks_for(problem, program.kernels[0], (1,)) or ())[:4] == (4, 5, 6, 7)
+    assert_right(text, choice, effort=0.2)
+    assert_right(
+        "m=96 n=23 k=1 batch=5 dtype=bf16 layout=tt ldb=65 align_a=8 epilogue=swiglu"
+        " arch=sm_90a tiles_at_once=1",
+        None,
+    )
+
+
 def test_sampled_tiles_of_a_large_program_pass() -> None:
     text = "m=1000 n=1003 k=999 layout=nn arch=sm_90a"
     choice = RepackChoice(WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), BOTH)

@@ -78,7 +78,8 @@ GOLDEN: dict[str, Program] = {
         batch=3,
         arch="sm_80",
     ),
-    # Turing: no cp.async, m16n8k8; a row tail only; one fragment column of B at a time.
+    # Turing: no cp.async, m16n8k8, bf16 rounded by hand; a row tail only; one fragment column of B
+    # at a time.
     "turing_nn": _plan(
         MmaSyncChoice(64, 48, 32, 2, 2, 2, 2, 8),
         m=1000,
@@ -86,6 +87,7 @@ GOLDEN: dict[str, Program] = {
         k=1024,
         arch="sm_75",
         dtype_c="fp16",
+        dtype_d="bf16",
         epilogue="relu6",
     ),
     # B's fragments singly from a K-major tile, a column tail only, four-byte copies.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
+from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice, decide
 from deepgemm_codegen.dtypes import parse_dtype
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.errors import EnvironmentLackError
@@ -134,6 +134,23 @@ def test_b12_relu_compiles_on_turing() -> None:
     """B12: relu needs no packed maximum, which sm_75 lacks."""
     plan = plan_for("sm_75", epilogue="relu")
     assert "max.f16x2" not in compile_ptx(render_kernel(plan), name=plan.name, arch="sm_75").ptx
+
+
+@pytest.mark.parametrize(
+    "arch", ["sm_75", *(pytest.param(a, marks=pytest.mark.full) for a in ARCHITECTURES[1:])]
+)
+def test_every_type_is_written_on_every_architecture(arch: str) -> None:
+    """C, D and stores of all types; sm_75 has no conversion to bf16. ptxas takes each."""
+    stores = "store:fp16,store:bf16,store:fp32"
+    for fields in (
+        {"dtype_d": "bf16", "dtype_c": "bf16", "epilogue": f"bias:bf16,{stores}"},
+        {"epilogue": f"residual:bf16,{stores},quantize:e4m3"},
+        {"op": "epilogue", "k": None, "dtype": "bf16", "epilogue": f"{stores},rms_norm"},
+    ):
+        asked = {"m": 64, "n": 64, "k": 64, "arch": arch, **fields}
+        spec = GemmSpec.from_fields({k: v for k, v in asked.items() if v is not None})
+        program = decide(spec, load_arch(arch))
+        build_cubin(render_program(program), name=program.name, arch=program.target)
 
 
 def test_n15_the_entry_is_found_by_its_plain_name() -> None:
