@@ -88,6 +88,11 @@ class Extent:
         return None if self.dynamic else (self.tiles // self.split, -(-self.tiles // self.split))
 
     @property
+    def empty_parts(self) -> int:
+        """Parts of k that have no slice: a user may ask for more than there are."""
+        return 0 if self.dynamic else max(self.split - self.tiles, 0)
+
+    @property
     def tile_constant(self) -> str:
         """``TILE_M``, ``TILE_N`` or ``TILE_K``; ``TILE_D`` for D's columns where B has more."""
         return "TILE_D" if self.halves > 1 and not self.both else f"TILE_{self.role.upper()}"

@@ -53,6 +53,12 @@ def emit(
             f"{len(program.kernels)} kernels, one after the other: {roles}; they share a workspace"
             f" of {program.workspace.bytes} bytes"
         )
+    k = program.product.k
+    if k.empty_parts:
+        console.note(
+            f"k = {k.size} is {k.tiles} slice{'s' * (k.tiles != 1)}: {k.empty_parts} of its"
+            f" {k.split} parts sum nothing"
+        )
 
     from deepgemm_codegen.render import render_program  # noqa: PLC0415  a refusal needs none
 

@@ -170,20 +170,30 @@ def _told_of_families(setting: Setting, considered: Considered) -> Refusal:
         return _refusal_of_the_last(setting, considered, next(reversed(given)))
     blamed = next(reversed(given))
     forced = next((family for family in families if family.name == overrides.family), None)
-    kept = next((f for f in families if not foreign_override(f, spec, arch)), None)
+    kept = [f for f in families if not foreign_override(f, spec, arch)]
     if overrides.tensor_cores == "on" and spec.dtype_a == FP32:
         why, blamed = "fp32 is multiplied on the CUDA cores alone", "tensor_cores"
     elif forced is not None:
         return _told_of_forced(forced, setting, considered)
-    elif kept is not None:
-        has = "has it" if len(given) == 1 and blamed in {*kept.legal, "ring"} else "would do"
-        why = f"only {kept.shown} {has}, but {considered.obstacles[kept.name]}"
+    elif kept:
+        names = " and ".join(family.shown for family in kept)
+        has = "have it" if len(kept) > 1 else "has it"
+        if len(given) > 1 or blamed not in {*kept[0].legal, "ring"}:
+            has = "would do"
+        why = f"only {names} {has}{_obstacles(kept, considered)}"
     elif len(given) == 1:
         what = f"dtype = {spec.dtype_a}" if spec.multiplies else f"op = {spec.op}"
         why = f"no kernel family that serves {what} has it"
     else:
         why = f"no kernel family has {'both' if len(given) == 2 else 'them all'}"
     return Refusal(f"{named(given, blamed)}: {why}", blamed)
+
+
+def _obstacles(kept: Sequence[Family], considered: Considered) -> str:
+    """What keeps some families out, as a sentence goes on; of several each has its name."""
+    if len(kept) == 1:
+        return f", but {considered.obstacles[kept[0].name]}"
+    return "".join(f"; {family.shown}: {considered.obstacles[family.name]}" for family in kept)
 
 
 def _refusal_of_the_last(setting: Setting, considered: Considered, blamed: str) -> Refusal:

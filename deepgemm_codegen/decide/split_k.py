@@ -325,14 +325,37 @@ def cheapest_cut(
 
 
 def split_answer(
-    problem: Problem, machine: Machine, parts: int, cluster_k: int = 1
+    problem: Problem,
+    machine: Machine,
+    overrides: Overrides,
+    parts: int,
+    tile_k: int,
+    cluster_k: int = 1,
 ) -> tuple[tuple[str, str, str], ...]:
-    """The question with its answer and reason; nothing where k stays whole."""
+    """The question with its answer and reason; nothing where k stays whole.
+
+    Args:
+        problem: whole.
+        machine: where.
+        overrides: the user's.
+        parts: of k, or 1.
+        tile_k: elements of k of a slice; a part has whole ones.
+        cluster_k: blocks of a cluster along k.
+    """
     if parts == 1:
         return ()
+    words = f"{parts} parts"
     if cluster_k > 1:
+        words += " of a cluster"
         reason = "the blocks of a cluster, which add them through each other's shared memory"
-        return (("split k", f"{parts} parts of a cluster", reason),)
-    microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz
-    reason = f"a second kernel adds them, in {microseconds:.1f} us as predicted"
-    return (("split k", f"{parts} parts", reason),)
+    else:
+        microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz
+        reason = f"a second kernel adds them, in {microseconds:.1f} us as predicted"
+    slices = -(-problem.k // tile_k)
+    if parts > slices and not problem.dynamic_k:
+        reason += (
+            f"; k is {slices} slice{'s' * (slices != 1)}: {parts - slices} of them sum nothing"
+        )
+    if overrides.split_k_from is not None and (overrides.split_k or overrides.cluster_k):
+        reason += "; split_k_from decides nothing where the parts are given"
+    return (("split k", words, reason),)

@@ -131,3 +131,19 @@ def test_int8_through_wgmma() -> None:
     for words in ("", "dtype_c=int32", "dtype_b=uint8 dtype_d=bf16 epilogue=scale:row:fp32"):
         text = f"m=130 n=144 k=272 dtype=int8 layout=nt arch=sm_90a family=wgmma {words}"
         assert_right(text, None, effort=0.2)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "layout=nt epilogue=bias dtype_c=fp32",
+        "layout=tt layout_d=t",
+        "layout=nn batch=4 stride_d=pointers epilogue=residual:bf16,quantize:e5m2",
+        "layout=nt accumulate=fast split_k=2",
+        "layout=nt epilogue=rms_norm,quantize:int8:scale=dynamic",
+        "layout=nn epilogue=swiglu",
+    ],
+)
+def test_an_inner_dimension_of_zero_where_wgmma_alone_multiplies_fp8(more: str) -> None:
+    """sm_90a refused it: its mma.sync has no fp8, and wgmma no k of 0. Nothing is multiplied."""
+    assert_right(f"m=70 n=24 k=0 dtype=e4m3 arch=sm_90a {more}", None, effort=0.2)

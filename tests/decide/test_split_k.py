@@ -296,3 +296,27 @@ def test_the_tree_takes_what_was_measured_among_the_fastest() -> None:
     assert len(ratios) >= 10
     assert min(ratios) > 0.965
     assert exp(fmean(map(log, ratios))) > 0.995
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("k=64 arch=sm_80 split_k=100 tile_k=16", "; k is 4 slices: 96 of them sum nothing"),
+        ("k=64 arch=sm_80 split_k=4 tile_k=16", ""),
+        ("k=64 arch=sm_90a cluster_k=2", "; k is 1 slice: 1 of them sum nothing"),
+        ("k=0 arch=sm_80 split_k=3", "; k is 0 slices: 3 of them sum nothing"),
+        ("k=dynamic:64 arch=sm_80 split_k=9", ""),
+        (
+            "k=64000 arch=sm_80 split_k=4 split_k_from=0",
+            "; split_k_from decides nothing where the parts are given",
+        ),
+        ("k=64000 arch=sm_80 split_k_from=100", ""),
+    ],
+)
+def test_parts_that_sum_nothing_and_a_threshold_without_a_say_are_told(
+    text: str, told: str
+) -> None:
+    spec = GemmSpec.from_text(f"m=64 n=64 layout=nt {text}")
+    reason = explain(spec, load_arch(spec.arch)).decisions[-1].reason
+    assert reason.endswith(told)
+    assert (";" in reason) == bool(told)

@@ -24,7 +24,7 @@ from tests.decide.specs import wgmma_body
 
 def plan_of(text: str) -> KernelPlan:
     spec = GemmSpec.from_text(text if "arch=" in text else f"{text} arch=sm_90a gpu=H200")
-    return decide(spec, load_arch(spec.arch, spec.gpu)).product
+    return decide(spec, load_arch(spec.arch, spec.gpu, spec.sms)).product
 
 
 def family_of(plan: KernelPlan) -> tuple[str, str]:
@@ -410,6 +410,18 @@ REFUSALS = {
     "cluster_k=9": (
         "cluster_k = 9: too large; the nearest legal is 8, or leave cluster_k out"
     ),
+    "cluster_m=2 sms=1": (
+        "cluster_m = 2: 2 blocks a cluster; the limit is 1; the nearest legal cluster_m is 1, or"
+        " leave cluster_m out"
+    ),
+    "warps_m=2 dtype=e5m2": (
+        "warps_m = 2: only bandwidth and mma.sync have it; bandwidth: A is e5m2, of which it has no"
+        " kernel yet; mma.sync: sm_90 has no mma.sync for e5m2; leave warps_m out"
+    ),
+    "split_k=2 dtype=fp32 arch=sm_80": (
+        "split_k = 2: only wgmma and mma.sync have it; wgmma: sm_80 has no wgmma; mma.sync: sm_80"
+        " has no mma.sync for fp32; leave split_k out"
+    ),
     "cluster_m=4": (
         "cluster_m = 4: too large; the nearest legal is 2, or leave cluster_m out"
     ),
@@ -479,3 +491,10 @@ def test_it_tells_what_wgmma_would_take() -> None:
     spec = GemmSpec.from_text("m=24 n=512 k=512 layout=nt arch=sm_90a gpu=H200")
     explanation = explain(spec, load_arch("sm_90a", "H200"))
     assert explanation.decisions[0].rival.startswith("wgmma, 64x8x64, 1 consumer, 8 stages")
+
+
+def test_a_gpu_of_one_multiprocessor_has_a_plan() -> None:
+    """A cluster of two has nowhere to run: it is no candidate, and divides nothing by zero."""
+    for text in ("m=326 n=1024 k=2048", "m=64 n=64 k=16384", "m=326 n=12 k=2048 dtype=e4m3"):
+        plan = plan_of(f"{text} layout=nt arch=sm_90a sms=1 family=wgmma")
+        assert plan.m.cluster * plan.n.cluster == 1

@@ -122,9 +122,9 @@ class _Answer(NamedTuple):
 
 
 def _obstacle(spec: GemmSpec, arch: Arch) -> str:
-    """What keeps mma.sync out."""
+    """What keeps mma.sync out; where k is 0 it multiplies nothing, of whatever type."""
     for dtype in (spec.dtype_a, spec.dtype_b):
-        if not arch.mma_rate(dtype.name):
+        if spec.k.size and not arch.mma_rate(dtype.name):
             return f"{arch.name} has no mma.sync for {dtype}"
     return split_obstacle(spec)
 

@@ -76,6 +76,11 @@ FRAGMENT_FINISH = 80
 """Clocks of latency a 16-row step of the epilogue: slab write, barrier, read, store."""
 
 
+def _math_clocks(flop: float, machine: Machine) -> float:
+    """Clocks of a multiprocessor's math; none where it has no hardware: then k is 0."""
+    return flop / machine.mma_rate if machine.mma_rate else 0.0
+
+
 def tile_clocks(
     machine: Machine, element_bytes: int, tile_m: int, tile_n: int, warps_m: int, warps_n: int
 ) -> tuple[float, float]:
@@ -83,7 +88,7 @@ def tile_clocks(
 
     Each warp reads its rows of A and columns of B through ldmatrix; the copy writes each once.
     """
-    mma = 2 * tile_m * tile_n / machine.mma_rate
+    mma = _math_clocks(2 * tile_m * tile_n, machine)
     reads = tile_m * warps_n + tile_n * warps_m
     shared = (reads + tile_m + tile_n) * element_bytes / SHARED_RATE
     return mma, shared
@@ -123,7 +128,8 @@ def slice_loss(problem: Problem, tile_k: int) -> float:
 
 def roofline(problem: Problem, machine: Machine) -> float:
     """Clocks that no tile can beat: launch, first bytes, and the slower of math and memory."""
-    math = 2 * problem.batch * problem.m * problem.n * problem.k / machine.mma_rate / machine.sms
+    flop = 2 * problem.batch * problem.m * problem.n * problem.k
+    math = _math_clocks(flop / machine.sms, machine)
     bytes_moved = compulsory_bytes(problem) + output_bytes(problem)
     memory = bytes_moved / machine.dram_rate
     return machine.launch + first_clocks(machine) + max(math, memory)

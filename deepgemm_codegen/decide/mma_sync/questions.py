@@ -66,7 +66,8 @@ def answers(
         ("raster", *_raster(problem, prediction, choice)),
         ("store", *_store(setting.problem)),
     ]
-    questions += split_answer(setting.problem, machine, choice.split_k)
+    given = setting.spec.overrides
+    questions += split_answer(setting.problem, machine, given, choice.split_k, choice.tile_k)
     asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)

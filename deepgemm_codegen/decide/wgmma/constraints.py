@@ -119,10 +119,10 @@ def pairs(tile: int, halves: int, *, k_major: bool) -> Miss | None:
     return (left, 0) if left else None
 
 
-def cluster(cluster_m: int, cluster_n: int) -> Miss | None:
-    """Blocks of a cluster share A's tile or B's: two of them, along one dimension."""
-    got = cluster_m * cluster_n
-    return (got, MAX_CLUSTER) if got > MAX_CLUSTER else None
+def cluster(cluster_m: int, cluster_n: int, sms: int) -> Miss | None:
+    """Blocks of a cluster share A's tile or B's: two, along one dimension, each on an SM."""
+    got, limit = cluster_m * cluster_n, min(MAX_CLUSTER, sms)
+    return (got, limit) if got > limit else None
 
 
 def alone(sharers: int, cluster_k: int) -> Miss | None:
@@ -218,7 +218,7 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
         ("panels", panels(tile_m, k_major=problem.a_k_major)),
         ("panels", panels(tile_n, k_major=problem.b_k_major)),
         ("pairs", pairs(tile_n, problem.halves, k_major=problem.b_k_major)),
-        ("cluster", cluster(cluster_m, cluster_n)),
+        ("cluster", cluster(cluster_m, cluster_n, task.machine.sms)),
         ("alone", alone(sharers, task.cluster_k)),
         ("long_slice", long_slice(task, tile_m, tile_n, sharers) if slice_rows > 1 else None),
         ("multicast", multicast(tile_m, cluster_n, k_major=problem.a_k_major)),

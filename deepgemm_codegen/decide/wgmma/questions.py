@@ -40,7 +40,14 @@ def answers(
         ("raster", *_raster(task, choice, prediction)),
         ("store", *_store(spec, task, choice)),
     ]
-    questions += split_answer(task.problem, task.machine, choice.split_k, choice.cluster_k)
+    questions += split_answer(
+        task.problem,
+        task.machine,
+        spec.overrides,
+        choice.split_k,
+        choice.tile_k,
+        choice.cluster_k,
+    )
     asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)

@@ -54,7 +54,10 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
     """
     machine = task.machine
     clusters = [
-        (m, n) for m in menu.cluster_m for n in menu.cluster_n if not constraints.cluster(m, n)
+        (m, n)
+        for m in menu.cluster_m
+        for n in menu.cluster_n
+        if not constraints.cluster(m, n, machine.sms)
     ]
     heap = _floors(task, menu)
     least = below
