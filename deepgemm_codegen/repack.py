@@ -134,10 +134,13 @@ class Repack:
     Attributes:
         matrices: what is copied.
         row_threads: threads that copy neighbouring vectors of a row.
+        min_blocks: resident blocks a multiprocessor that the compiler is to plan for; 0 leaves
+            their number to it.
     """
 
     matrices: tuple[Packed, ...]
     row_threads: int
+    min_blocks: int = 0
 
     @property
     def role(self) -> str:

@@ -47,6 +47,10 @@ __all__ = [
     "with_copies",
 ]
 
+COPYING_BLOCKS, CROWDED_FROM = 4, 100
+"""Blocks of a copying kernel that are to fit on a multiprocessor, from an architecture on: there
+ptxas (13.0) makes room for five and spills what they lack, where four need no spill."""
+
 DEPENDENT_FROM = 90
 """First architecture with programmatic dependent launch (CUDA programming guide)."""
 
@@ -290,7 +294,9 @@ def with_copies(
         name=f"{name}_repack",
         spec=spec,
         epilogue=(),
-        body=Repack(tuple(matrices), row_threads),
+        body=Repack(
+            tuple(matrices), row_threads, COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
+        ),
         abreast=1,
         schedule=Grid(raster_group=1),
         decisions=(),

@@ -24,6 +24,12 @@ STAPLES = [
     for m, n, k, layout in ((4096, 4096, 4096, "nt"), (16, 4096, 4096, "nn"), (999, 999, 999, "tt"))
 ]
 
+COPIES = [
+    f"{text} arch={arch} repack=on"
+    for arch in ("sm_90", "sm_100", "sm_120")
+    for text in ("m=1000 n=999 k=235", "m=1000 n=14 k=235 dtype=int8 layout=nt")
+]
+
 
 def assert_fits(spec: GemmSpec) -> None:
     """P19: no plan that the tree picks spills, and its blocks are resident as planned."""
@@ -39,7 +45,7 @@ def assert_fits(spec: GemmSpec) -> None:
         assert used.shared_bytes == 0, spec  # static: what the refusals say
 
 
-@pytest.mark.parametrize("text", STAPLES)
+@pytest.mark.parametrize("text", STAPLES + COPIES)
 def test_staples_compile_without_spills(text: str) -> None:
     assert_fits(GemmSpec.from_text(text))
 

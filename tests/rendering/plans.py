@@ -566,7 +566,7 @@ GOLDEN: dict[str, Program] = {
         n=31,
         k=31,
         batch=1000,
-        arch="sm_80",
+        arch="sm_120",
     ),
     # Matrices that lie anywhere are copied behind each other, for maps of three dimensions.
     "repack_pointers_nt": _plan(
