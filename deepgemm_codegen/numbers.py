@@ -10,6 +10,7 @@ from deepgemm_codegen.errors import InputError
 
 __all__ = [
     "DEFAULT_ALIGNMENT",
+    "MAX_ALIGNMENT",
     "MAX_DIMENSION",
     "as_fp32",
     "check_range",
@@ -26,6 +27,9 @@ end before the guard stops it.
 
 DEFAULT_ALIGNMENT = 16
 """Alignment in bytes of a base pointer when nothing else is promised; cudaMalloc gives 256."""
+
+MAX_ALIGNMENT = 4096
+"""Largest alignment in bytes that a pointer may be promised to have."""
 
 _MOST_DIGITS = 30
 

@@ -14,7 +14,7 @@ from deepgemm_codegen import batching
 from deepgemm_codegen.batching import DENSE
 from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.errors import InputError, nearest
-from deepgemm_codegen.numbers import MAX_DIMENSION, check_range
+from deepgemm_codegen.numbers import MAX_ALIGNMENT, MAX_DIMENSION, check_range
 from deepgemm_codegen.spec_text import ZERO_POINT_WORDS
 
 if TYPE_CHECKING:
@@ -123,10 +123,10 @@ def check_norms(spec: GemmSpec) -> None:
         )
     for operand in norms[0].operands:
         least = operand.dtype.bytes
-        if operand.align & (operand.align - 1) or not least <= operand.align <= 4096:
+        if operand.align & (operand.align - 1) or not least <= operand.align <= MAX_ALIGNMENT:
             raise InputError(
                 f"{operand.name} of '{kind}': align = {operand.align}: give a power of two from"
-                f" {least} to 4096 (bytes)"
+                f" {least} to {MAX_ALIGNMENT} (bytes)"
             )
 
 
@@ -285,8 +285,10 @@ def check_alignments(spec: GemmSpec) -> None:
         given: int = getattr(spec, name)
         dtype: DType | None = getattr(spec, f"dtype_{operand}")
         least = dtype.bytes if dtype is not None else 1
-        if not least <= given <= 4096 or given & (given - 1):
-            raise InputError(f"{name} = {given}: give a power of two from {least} to 4096 (bytes)")
+        if not least <= given <= MAX_ALIGNMENT or given & (given - 1):
+            raise InputError(
+                f"{name} = {given}: give a power of two from {least} to {MAX_ALIGNMENT} (bytes)"
+            )
 
 
 def steps_with_matrices(spec: GemmSpec) -> tuple[EpilogueStep, ...]:
@@ -297,10 +299,10 @@ def steps_with_matrices(spec: GemmSpec) -> tuple[EpilogueStep, ...]:
         if not operand.full:
             return operand
         least = operand.dtype.bytes
-        if operand.align & (operand.align - 1) or not least <= operand.align <= 4096:
+        if operand.align & (operand.align - 1) or not least <= operand.align <= MAX_ALIGNMENT:
             raise InputError(
                 f"{operand.name}: align = {operand.align}: give a power of two from {least} to"
-                " 4096 (bytes)"
+                f" {MAX_ALIGNMENT} (bytes)"
             )
         if operand.leading and operand.leading < length.size:
             raise InputError(

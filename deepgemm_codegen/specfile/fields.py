@@ -13,7 +13,7 @@ from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
-from deepgemm_codegen.numbers import MAX_DIMENSION
+from deepgemm_codegen.numbers import MAX_ALIGNMENT, MAX_DIMENSION
 from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.precision import ACCUMULATE
 from deepgemm_codegen.spec_text import FIELDS, LAUNCHES, OPS, ZERO_POINT_WORDS
@@ -85,7 +85,8 @@ def bounds(name: str) -> tuple[int, int]:
     """Smallest and largest number of a ``dim``, ``number`` or ``stride`` field."""
     if kind_of(name) == "stride":
         return 0, MAX_STRIDE
-    return (0 if name in ("k", "sms") else 1), MAX_DIMENSION
+    most = MAX_ALIGNMENT if name.startswith("align_") else MAX_DIMENSION
+    return (0 if name in ("k", "sms", "split_k_from") else 1), most
 
 
 def written(name: str) -> str:
