@@ -19,7 +19,7 @@ from deepgemm_codegen.cli.flags import (
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.errors import CodegenError
-from deepgemm_codegen.overrides import OVERRIDES
+from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.spec_text import FIELDS
 
 if TYPE_CHECKING:
@@ -129,13 +129,19 @@ def _origins(request: Request, program: Program) -> list[tuple[str, str, str]]:
 
 
 def _in_effect(program: Program, name: str) -> int | str | None:
-    """What the program has where an override could have chosen; None where no number tells."""
-    from deepgemm_codegen.plan import Repack  # noqa: PLC0415  --help and errors need none of it
+    """What the program has where an override could have chosen; None where none could."""
+    from deepgemm_codegen.decide.families import FAMILIES  # noqa: PLC0415  --help needs no tree
+    from deepgemm_codegen.decide.rows.family import ROWS  # noqa: PLC0415
+    from deepgemm_codegen.plan import Repack  # noqa: PLC0415
 
     plan = program.product
+    chosen = plan.decisions[0].choice
+    legal = next((each.legal for each in (*FAMILIES, ROWS) if each.name == chosen), {})
+    if name not in legal and name not in OVERRIDE_WORDS:
+        return None  # the family has no choice of it
     match name:
         case "family":
-            return plan.decisions[0].choice
+            return chosen
         case "split_k":
             return plan.k.split
         case "abreast":

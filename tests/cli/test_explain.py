@@ -60,6 +60,36 @@ def test_origins(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert re.search(r"^  stages +3 +environment DGEMM_PREFETCH_DEPTH$", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "m=64 n=64 k=64",
+        "m=64 n=64 k=16384 layout=nt",
+        "m=96 n=80 k=1000 dtype=int8",
+        "m=2 n=4096 k=4096 layout=nt",
+        "m=100 n=200 k=300 dtype=fp32",
+        "m=512 n=512 k=512 layout=nt arch=sm_90a",
+        "m=64 n=512 k=16384 layout=nt arch=sm_90a",
+        "m=300 n=500 k=201 dtype=e4m3 arch=sm_90a",
+        "op=epilogue m=64 n=4096 epilogue=rms_norm",
+    ],
+)
+def test_what_is_told_to_be_in_effect_gives_the_same_kernel(spec: str, cli: Cli) -> None:
+    """Each value is one that a flag takes, and together they leave the tree nothing else."""
+    words = [f"--{word}" for word in spec.split()]
+    (kernel,) = json.loads(cli("explain", *words, "--origin", "--json").out)["kernels"]
+    told = {row["name"]: row["value"] for row in kernel["origins"] if row["name"] in OVERRIDES}
+    given = [f"--{n.replace('_', '-')}={v}" for n, v in told.items() if v not in ("unused", "rows")]
+    plain, forced = (cli(*words, *more, "--emit=cu") for more in ([], given))
+    assert (plain.code, forced.code) == (0, 0)
+
+    def code(text: str) -> list[str]:
+        text = re.sub(r"sm_\w+_[0-9a-f]{8}", "NAME", text)
+        return [line for line in text.splitlines() if not line.startswith("//")]
+
+    assert code(forced.out) == code(plain.out)
+
+
 def test_what_is_in_effect_is_told(cli: Cli) -> None:
     """Also of what the program has and no body: parts of k, copies, tiles abreast."""
     words = ("--m=4096", "--n=4096", "--k=4096", "--split-k=2", "--repack=off", "--split-k-from=9")

@@ -99,6 +99,14 @@ BLAMED = {
         "stages = 12: too large; the nearest legal is 8; tile_k = 24: not a multiple of 16; the"
         " nearest legal are 16 and 32; leave stages and tile_k out"
     ),
+    "m=64 n=64 k=534 dtype=int8 arch=sm_80 tile_k=48": (  # 32 of 48 were multiplied
+        "tile_k = 48: 16 elements of k are no whole fragment; the nearest legal tile_k is 32, or"
+        " leave tile_k out"
+    ),
+    "m=64 n=64 k=534 dtype=e4m3 arch=sm_89 tile_k=16": (
+        "tile_k = 16: 16 elements of k are no whole fragment; the nearest legal tile_k is 32, or"
+        " leave tile_k out"
+    ),
     f"{SMALL} warps_m=8 warps_n=8": (
         "warps_m = 8: 64 rows or columns of a tile are no multiple of 128, a fragment a warp; the"
         " nearest legal warps_m is 2, or leave warps_m out"

@@ -122,9 +122,10 @@ class _Answer(NamedTuple):
 
 
 def _obstacle(spec: GemmSpec, arch: Arch) -> str:
-    """What keeps mma.sync out; where k is 0 it multiplies nothing, of whatever type."""
+    """What keeps mma.sync out; a k of 0 it does for wgmma, too, of types that it multiplies not."""
     for dtype in (spec.dtype_a, spec.dtype_b):
-        if spec.k.size and not arch.mma_rate(dtype.name):
+        nothing = spec.k.size == 0 and arch.wgmma_rate(dtype.name)
+        if not nothing and not arch.mma_rate(dtype.name):
             return f"{arch.name} has no mma.sync for {dtype}"
     return split_obstacle(spec)
 

@@ -81,8 +81,11 @@ def search(problem: Problem, machine: Machine, menu: Menu, below: float = inf) -
         menu: what may be chosen.
         below: clocks that a rival of another family takes; what does not cost less is left.
     """
-    if below < roofline(problem, machine):
+    whole = tuple(k for k in menu.tile_k if not constraints.slice_steps(k, problem.fragment_k))
+    if not whole or below < roofline(problem, machine):
         return None
+    if len(whole) < len(menu.tile_k):
+        menu = menu._replace(tile_k=whole)
     run = _Search(problem, machine, menu)
     if below < inf:
         run.ceiling = (ceil(below / run.unit) - 1) * run.unit
