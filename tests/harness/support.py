@@ -25,16 +25,18 @@ from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
 from deepgemm_codegen.harness.memory import read_region, stray_writes
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.harness.trials import Settings, trials_of
 from deepgemm_codegen.harness.verdict import format_verdict
-from deepgemm_codegen.harness.verify import judge
+from deepgemm_codegen.harness.verify import conclude, judge, judge_trial
 from deepgemm_codegen.plan import as_program
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import compile_ptx
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from deepgemm_codegen.harness.cases import Case
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.harness.verdict import Verdict
     from deepgemm_codegen.plan import KernelPlan, Program
@@ -102,6 +104,30 @@ def assert_right(text: str, choice: Choice | None = SMALL, effort: float = 0.5) 
     verdict = verdict_of(text, choice, effort)
     assert verdict.passed, "\n".join(format_verdict(verdict))
     return verdict
+
+
+def assert_wrong(
+    plan: Program | KernelPlan,
+    source: str,
+    *,
+    seen: str = "",
+    effort: float = 1.0,
+    cases: Sequence[Case] | None = None,
+) -> None:
+    """Demands that a text in a plan's place is judged wrong, and that the verdict holds `seen`.
+
+    Launches what `judge` would, and no more of it once both are so.
+    """
+    device = device_of(plan, source)
+    trials = trials_of(plan, Settings(effort=effort), samples=device.samples, cases=cases)
+    results = []
+    for number, trial in enumerate(trials, 1):
+        results.append((trial, judge_trial(device, trial)))
+        verdict = conclude(plan.name, device.where, results, trials[:number])
+        told = "\n".join(format_verdict(verdict))
+        if not verdict.passed and seen in told:
+            return
+    raise AssertionError(told if seen == "" else f"{seen!r} is not told of:\n{told}")
 
 
 def values(source: float | list[list[float]] | Values) -> Values:

@@ -7,7 +7,7 @@ import pytest
 from deepgemm_codegen.decide import BandwidthChoice
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
-from tests.harness.support import device_of, plan_of, source_of
+from tests.harness.support import assert_wrong, device_of, plan_of, source_of
 from tests.harness.test_mutants import Mutant
 
 KINDS = {
@@ -151,8 +151,4 @@ def test_the_unbroken_kernels_pass(kind: str) -> None:
 def test_a_mutant_fails(name: str) -> None:
     mutant = MUTANTS[name]
     plan = plan_of(*KINDS[mutant.kind])
-    source = mutant.apply(source_of(plan))
-    verdict = judge(device_of(plan, source), plan)
-    told = "\n".join(format_verdict(verdict))
-    assert not verdict.passed, told
-    assert mutant.seen in told
+    assert_wrong(plan, mutant.apply(source_of(plan)), seen=mutant.seen)

@@ -25,7 +25,15 @@ from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.specfile import read
-from tests.harness.support import assert_right, device_of, launch, plan_of, program_of, source_of
+from tests.harness.support import (
+    assert_right,
+    assert_wrong,
+    device_of,
+    launch,
+    plan_of,
+    program_of,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -464,5 +472,4 @@ def test_a_mutant_fails(text: str, choice: WgmmaChoice, pattern: str, replacemen
     program = program_of(f"{SCALED} {text}", choice)
     source, count = re.subn(pattern, replacement, source_of(program))
     assert count
-    verdict = judge(device_of(program, source), program, effort=0.3)
-    assert not verdict.passed, "\n".join(format_verdict(verdict))
+    assert_wrong(program, source, effort=0.3)

@@ -14,7 +14,7 @@ import pytest
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
-from tests.harness.support import Choice, device_of, plan_of, source_of
+from tests.harness.support import Choice, assert_wrong, device_of, plan_of, source_of
 
 TAILS = (
     "m=150 n=132 k=200 dtype_c=fp16 epilogue=bias,relu ldd=140 ldc=136",
@@ -426,8 +426,13 @@ def test_the_unbroken_kernels_pass(kind: str) -> None:
 def test_a_mutant_fails(name: str) -> None:
     mutant = MUTANTS[name]
     plan = plan_of(*KINDS[mutant.kind])
-    source = mutant.apply(source_of(plan))
-    verdict = judge(device_of(plan, source), plan)
-    told = "\n".join(format_verdict(verdict))
-    assert not verdict.passed, told
-    assert mutant.seen in told
+    assert_wrong(plan, mutant.apply(source_of(plan)), seen=mutant.seen)
+
+
+def test_what_is_right_or_not_told_is_no_mutant() -> None:
+    plan = plan_of(*KINDS["relu6"])
+    with pytest.raises(AssertionError, match=r"^PASS  "):
+        assert_wrong(plan, source_of(plan))
+    left_open = MUTANTS["relu6 left open above"].apply(source_of(plan))
+    with pytest.raises(AssertionError, match=r"^'a race' is not told of:\nFAIL  "):
+        assert_wrong(plan, left_open, seen="a race")

@@ -16,7 +16,7 @@ from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
-from tests.harness.support import NAN, device_of, launch, program_of, source_of
+from tests.harness.support import NAN, assert_wrong, device_of, launch, program_of, source_of
 
 F32 = np.float32
 ROWS = "op=epilogue arch=sm_80 "
@@ -145,7 +145,7 @@ def test_mutants_fail(mutant: str, name: str) -> None:
     source = source_of(plan)
     changed = re.sub(pattern, replacement, source)
     assert changed != source
-    assert not judge(device_of(plan, changed), plan).passed
+    assert_wrong(plan, changed)
 
 
 @settings(max_examples=10, deadline=None)

@@ -15,15 +15,13 @@ from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.harness.inputs import Integers
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.harness.verdict import format_verdict
-from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.specfile import read
 from tests.harness.support import (
     SMALL,
     Choice,
     assert_right,
-    device_of,
+    assert_wrong,
     launch,
     program_of,
     source_of,
@@ -251,8 +249,7 @@ def test_a_mutant_fails(
     program = program_of(text, choice)
     source, count = re.subn(pattern, replacement, source_of(program))
     assert count, name
-    verdict = judge(device_of(program, source), program)
-    assert not verdict.passed, "\n".join(format_verdict(verdict))
+    assert_wrong(program, source)
 
 
 def test_small_tiles_have_them_too() -> None:

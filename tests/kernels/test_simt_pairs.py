@@ -9,12 +9,10 @@ import pytest
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import SimtChoice, decide
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.harness.verdict import format_verdict
-from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import Simt
 from deepgemm_codegen.simt import LANES_N
 from deepgemm_codegen.spec import GemmSpec
-from tests.harness.support import assert_right, device_of, program_of, source_of
+from tests.harness.support import assert_right, assert_wrong, program_of, source_of
 
 PLAIN = SimtChoice(64, 64, 16, 2, 1, 3, 1, 8)
 WIDE = SimtChoice(32, 128, 8, 2, 2, 3, 1, 8)
@@ -62,8 +60,7 @@ def test_a_mutant_fails(pattern: str, replacement: str) -> None:
     program = program_of(f"{text} layout=nt", choice)
     source, count = re.subn(pattern, replacement, source_of(program))
     assert count
-    verdict = judge(device_of(program, source), program, effort=0.3)
-    assert not verdict.passed, "\n".join(format_verdict(verdict))
+    assert_wrong(program, source, effort=0.3)
 
 
 def test_the_tree_gives_each_lane_as_much_of_either_half() -> None:
