@@ -76,8 +76,10 @@ class Waits:
             return
         lanes = at + barrier.block * self.threads
         late = arrived.known[lanes] < times[at]
-        for i in np.flatnonzero(late).tolist():
-            late[i] = not self._came_to_wgmma(int(lanes[i]), int(times[at[i]]), arrived)
+        groups = at // WARPGROUP
+        for group in np.unique(groups[late]).tolist():
+            start = barrier.block * self.threads + group * WARPGROUP
+            late &= (groups != group) | (times[at] > self._last_wgmma(start, arrived))
         if late.any():
             first = int(at[late][0])
             self.collector.add(
@@ -104,9 +106,7 @@ class Waits:
             over = self._over.setdefault(start, deque(maxlen=KEPT_GROUPS))
             over.append((max(issued.pop(number) for number in done), self.clocks.tick()))
 
-    def _came_to_wgmma(self, lane: int, time: int, arrived: Snapshot) -> bool:
-        """Whether those who arrived know of a wgmma that the thread came to after its wait."""
-        block = lane // self.threads * self.threads
-        start = block + (lane - block) // WARPGROUP * WARPGROUP
+    def _last_wgmma(self, start: int, arrived: Snapshot) -> int:
+        """When a warpgroup last came to a wgmma that those who arrived know to be over, or -1."""
         known = int(arrived.known[start : start + WARPGROUP].max())
-        return any(issued >= time and over <= known for issued, over in self._over.get(start, ()))
+        return max((i for i, over in self._over.get(start, ()) if over <= known), default=-1)

@@ -69,6 +69,11 @@ def _build(choice: WgmmaChoice, fields: tuple[tuple[str, object], ...]) -> Compi
     return Compiled(plan, source, compile_source(source, plan.name))
 
 
+@cache
+def _translated(ptx: str, name: str) -> Kernel:
+    return Kernel(parse(ptx), name, "sm_90")
+
+
 def build(choice: tuple[int, ...], **fields: object) -> Compiled:
     """The kernel of a choice (see ``WgmmaChoice``) and the fields of a spec, compiled once."""
     return _build(WgmmaChoice(*choice), tuple(sorted(fields.items())))
@@ -89,7 +94,7 @@ class Outcome:
 
 
 def _values(rng: Any, shape: tuple[int, int], dtype: Any, *, whole: bool) -> Array:
-    numbers = rng.integers(-3, 4, shape) if whole else rng.standard_normal(shape)
+    numbers = rng.integers(-3, 4, shape, np.int8) if whole else rng.standard_normal(shape)
     result: Array = numbers.astype(dtype)
     return result
 
@@ -156,7 +161,7 @@ def solve(
     size = plan.blocks.evaluate(bound) if grid is None else grid
     launch = Launch((size, 1, 1), (plan.body.threads, 1, 1), plan.body.shared_bytes, params)
     which = None if blocks is None else [(b, 0, 0) for b in blocks]
-    compiled = Kernel(parse(kernel.ptx), plan.name, "sm_90")
+    compiled = _translated(kernel.ptx, plan.name)
     report = run(compiled, launch, which, checks, max_findings=max_findings)
     stored = arrays["d"]
     result = (stored[:n, :m].T if spec.layout_d == "t" else stored[:m, :n]).copy()
