@@ -9,7 +9,6 @@ every branch alive.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop
 from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -177,15 +176,24 @@ class _Search:
 
     def tiles(self) -> Iterator[_Tile]:
         """The tiles whose grid is legal and that may win, the lowest floor first."""
-        heap = self.floors()
-        heapify(heap)
         lowest = min(self.menu.raster_group)
-        while heap:
-            tile = _Tile._make(heappop(heap))
+        for fields in self.in_order():
+            tile = _Tile._make(fields)
             if tile.tiles * lowest <= MAX_GRID or not (  # it is, whatever the columns
                 grid(tile.tiles) or raster(lowest, -(-self.problem.n // tile.tile_n))
             ):
                 yield tile
+
+    def in_order(self) -> Iterator[tuple[Any, ...]]:
+        """The same before grids are asked for.
+
+        The first is visited before the others are put in order: its cost leaves few of them.
+        """
+        found = self.floors()
+        if found:
+            first = min(found)
+            yield first
+            yield from sorted(t for t in found if t[0] <= self.ceiling and t is not first)
 
     def floors(self) -> list[tuple[Any, ...]]:
         """The fields of a `_Tile` for each tile that may win, in no order."""
@@ -291,8 +299,8 @@ class _Search:
         rows = m / -(-m // tile.tile_m)
         columns = n / -(-n // tile.tile_n)
         l2_clocks = self.problem.element_bytes / self.machine.l2_rate
-        wastes = self.wastes(tile, layout.warps)
-        for entry, (a_waste, b_waste) in zip(self.slices, wastes, strict=True):
+        a_wastes, b_wastes = self.wastes(tile, layout.warps)
+        for entry, a_waste, b_waste in zip(self.slices, a_wastes, b_wastes, strict=True):
             if not a_waste or not b_waste:
                 continue
             tile_k, slices, share, wait, slice_loss = entry
@@ -310,27 +318,27 @@ class _Search:
                 waste = (m * a_waste + n * b_waste) / (m + n)
                 self.visit_slice(tile, layout, entry, flow, waste)
 
-    def wastes(self, tile: _Tile, warps: int) -> Iterator[tuple[float, ...]]:
-        """Bytes moved a useful byte of A and of B, slice by slice; 0 where no panel is legal.
+    def wastes(self, tile: _Tile, warps: int) -> tuple[list[float], list[float]]:
+        """Bytes moved a useful byte of A, and of B, slice by slice; 0 where no panel is legal."""
+        problem = self.problem
+        return (
+            self.wastes_of(tile.tile_m, problem.a_k_major, WARP * warps * problem.a.vector_bytes),
+            self.wastes_of(tile.tile_n, problem.b_k_major, WARP * warps * problem.b.vector_bytes),
+        )
+
+    def wastes_of(self, rows: int, k_major: bool, filled: int) -> list[float]:
+        """The same of one operand, of whose panels a pass fills so many bytes.
 
         Where k is contiguous they are the same for all tiles, so each width of a pass has a list.
         """
-        problem, size = self.problem, self.problem.element_bytes
-        wastes = []
-        for rows, k_major, width in (
-            (tile.tile_m * size, problem.a_k_major, problem.a.vector_bytes),
-            (tile.tile_n * size, problem.b_k_major, problem.b.vector_bytes),
-        ):
-            filled = WARP * warps * width
-            if not k_major:
-                wastes.append([waste_of_panel(rows, filled)] * len(self.slices))
-                continue
-            known = self.along_k.get(filled)
-            if known is None:
-                known = [waste_of_panel(entry.tile_k * size, filled) for entry in self.slices]
-                self.along_k[filled] = known
-            wastes.append(known)
-        return zip(*wastes, strict=True)
+        size = self.problem.element_bytes
+        if not k_major:
+            return [waste_of_panel(rows * size, filled)] * len(self.slices)
+        known = self.along_k.get(filled)
+        if known is None:
+            known = [waste_of_panel(entry.tile_k * size, filled) for entry in self.slices]
+            self.along_k[filled] = known
+        return known
 
     def visit_slice(
         self, tile: _Tile, layout: Layout, entry: _Slice, flow: float, waste: float
