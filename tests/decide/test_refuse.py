@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -125,3 +126,15 @@ BLAMED = {
 @pytest.mark.parametrize("text", BLAMED)
 def test_it_blames_what_is_at_fault(text: str) -> None:
     assert refusal_of(GemmSpec.from_text(text)) == BLAMED[text]
+
+
+@pytest.mark.parametrize("arch_dtype", ["sm_75 int8", "sm_80 fp16", "sm_89 e4m3", "sm_90a int8"])
+def test_nothing_small_is_refused(arch_dtype: str) -> None:
+    """Pairs of bytes that lie along n had no tile up to n = 17: few threads, each with a byte."""
+    arch, dtype = arch_dtype.split()
+    for layout, step, m, n in product(
+        ("nn", "nt", "tn", "tt"), ("swiglu", "relu", "rms_norm"), (1, 9, 33), (1, 2, 7, 9, 17, 31)
+    ):
+        line = f"m={m} n={n} k=237 dtype={dtype} dtype_d=fp16 layout={layout} epilogue={step}"
+        spec = GemmSpec.from_text(f"{line} arch={arch}")
+        assert refusal_of(spec) == "", line

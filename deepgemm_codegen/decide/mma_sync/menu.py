@@ -71,7 +71,7 @@ def menu_for(problem: Problem, overrides: Overrides | None = None, *, cut: bool 
     """
     menu = Menu(
         tile_m=reaching(TILE_MS, max(problem.m, LEAST_REACH)),
-        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH)),
+        tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH, 2 * problem.columns_apart)),
         tile_k=reaching(TILE_KS[problem.element_bytes], problem.k),
     )
     if cut:
