@@ -15,6 +15,10 @@ __all__ = ["SHARING", "Rows", "additions"]
 SHARING = 8
 """Lanes of a warp that share a row of its slab, where a product's warp holds whole rows."""
 
+SUMS_READ = 64
+"""Partial sums of a thread up to which all are read at once; of more ptxas spills what it read
+ahead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -66,6 +70,11 @@ class Rows:
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: a sum of each warp, for each of two sums of a row."""
         return 2 * 4 * self.warps_n if self.warps_n > 1 else 0
+
+    @property
+    def pairs_of_parts(self) -> bool:
+        """Whether parts are read two at a time, and not all at once."""
+        return self.parts * (self.held or 1) * self.vector > SUMS_READ
 
     @property
     def source(self) -> str:

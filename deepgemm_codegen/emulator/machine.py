@@ -110,13 +110,9 @@ class Machine:
                 runnable = state.awake(runnable)
             if self.registers.waiting:
                 runnable = runnable & ~self.registers.starved
-            if self.resting:
-                fresh = runnable & (self.rest <= self.steps)
-                runnable = fresh if fresh.any() else runnable
             if not runnable.any():
                 return None
-            pc = self._choose(runnable)
-            mask = runnable & (self.pcs == pc)
+            pc, mask = self._pick(runnable)
             if state.sleeping:
                 state.rouse(mask)
             if self.blocks[pc].collective >= 0:
@@ -124,6 +120,31 @@ class Machine:
                 if not mask.any():
                     continue
             return pc, mask
+
+    def _pick(self, runnable: Array) -> tuple[int, Array]:
+        """The next basic block and its lanes, of some that could run.
+
+        Lanes that rest come last. So do those at what their warp executes together, while others
+        of it are sure to come there, too.
+        """
+        left = runnable
+        while True:
+            fresh = left & (self.rest <= self.steps) if self.resting else left
+            pc = self._choose(fresh if fresh.any() else left)
+            mask = left & (self.pcs == pc)
+            if self.resting and fresh.any():
+                mask &= fresh
+            if not self.blocks[pc].converged:
+                return pc, mask
+            coming = runnable & self.translation.coming(pc)[self.pcs]
+            if not coming.any():
+                return pc, mask
+            whole = mask & ~np.repeat(coming.reshape(-1, 32).any(axis=1), 32)
+            if whole.any():
+                return pc, whole
+            left = left & ~mask
+            if not left.any():  # in a loop without an end all ways lead everywhere
+                return pc, mask
 
     def _execute(self, function: Callable[..., None], pc: int, mask: Array | None) -> None:
         """Run a basic block's function, with the checks of registers that wgmma writes."""
@@ -290,10 +311,12 @@ class Machine:
             self.pcs[mask] = pc + 1
             if kind == "branch":
                 self.pcs[taken] = end.target
-                if self.blocks[pc].polls and taken.any():
-                    self.rest[taken] = self.steps + _REST
-                    self.resting = True
-                    self._poll(pc)
+                if self.blocks[pc].polls:
+                    self.rest[mask] = 0  # who goes on is no later for it than its warp
+                    if taken.any():
+                        self.rest[taken] = self.steps + _REST
+                        self.resting = True
+                        self._poll(pc)
             else:
                 self.alive &= ~taken
                 self._release()

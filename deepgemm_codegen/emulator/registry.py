@@ -51,6 +51,7 @@ class Semantics:
             where that depends on the modifiers.
         polls: a loop that turns on its result waits for other threads; likewise.
         collective: the four warps of a warpgroup execute it together.
+        converged: the threads of a warp that take part execute it together.
         fences: it orders ordinary accesses to registers before deferred ones.
         exact: its opcode has no words but the registered ones and the type.
     """
@@ -71,6 +72,7 @@ class Semantics:
     asynchronous: bool | Callable[[Instruction], bool] = False
     polls: bool | Callable[[Instruction], bool] = False
     collective: bool = False
+    converged: bool = False
     fences: bool = False
     exact: bool = False
 
@@ -104,6 +106,7 @@ def semantics(
     asynchronous: bool | Callable[[Instruction], bool] = False,
     polls: bool | Callable[[Instruction], bool] = False,
     collective: bool = False,
+    converged: bool = False,
     fences: bool = False,
     exact: bool = False,
 ) -> Callable[[Callable[[Emitter, Instruction], None]], Callable[[Emitter, Instruction], None]]:
@@ -134,6 +137,7 @@ def semantics(
                 asynchronous=asynchronous,
                 polls=polls,
                 collective=collective,
+                converged=converged,
                 fences=fences,
                 exact=exact,
             ),

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.emitter import Emitter, SharedNames
 from deepgemm_codegen.emulator.faults import UnsupportedError
 from deepgemm_codegen.emulator.printer import print_instruction
+from deepgemm_codegen.emulator.reconverging import reconverging
 from deepgemm_codegen.emulator.registry import lookup
 from deepgemm_codegen.emulator.schedule import Member, registers_of, schedule
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.emulator.registry import Semantics
 
 __all__ = ["BasicBlock", "Terminator", "Translation", "translate"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class BasicBlock:
         overrun: ordinary instructions that write an operand of a deferred one before them in the
             block: the pairs of their numbers.
         polls: whether it repeats itself until other threads have written something.
+        converged: whether it has an instruction that the threads of a warp execute together.
     """
 
     batches: list[list[Member]]
@@ -75,6 +81,7 @@ class BasicBlock:
     overwritten: frozenset[int] = frozenset()
     overrun: tuple[tuple[int, int], ...] = ()
     polls: bool = False
+    converged: bool = False
 
 
 @dataclass(slots=True)
@@ -89,6 +96,7 @@ class Translation:
         asynchronous: whether an instruction calls for vector clocks.
         forms: by instruction number, what its semantics describe (block barriers).
         masked: block number to the code of its masked function, made when first needed.
+        joins: see `reconverging`.
     """
 
     program: Program
@@ -100,6 +108,14 @@ class Translation:
     asynchronous: bool = False
     forms: dict[int, Any] = field(default_factory=dict)
     masked: dict[int, CodeType] = field(default_factory=dict)
+    joins: Array | None = None
+
+    def coming(self, block: int) -> Array:
+        """The blocks (bool) from which every way leads to one; see `reconverging`."""
+        if self.joins is None:
+            self.joins = reconverging(self.blocks)
+        found: Array = self.joins[block]
+        return found
 
     def masked_code(self, block: int) -> CodeType:
         """Code that defines ``m<block>``, the block's function under a mask."""
@@ -243,6 +259,7 @@ def _blocks(program: Program) -> list[BasicBlock]:
                 frozenset(touches.overwritten),
                 tuple((start + i, start + j) for i, j in touches.overrun),
                 terminator.target == len(result) and _polls(program.instructions[end - 1], members),
+                any(what.converged for what in meanings[start:end]),
             )
         )
     # Falling off the end is an exit.

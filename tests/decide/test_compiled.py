@@ -30,6 +30,11 @@ COPIES = [
     for text in ("m=1000 n=999 k=235", "m=1000 n=14 k=235 dtype=int8 layout=nt")
 ]
 
+NORMS = [  # sums of parts of k, read ahead
+    f"m=4096 n=1000 k=64 split_k=4 layout=nt epilogue=layer_norm arch={arch}"
+    for arch in ("sm_90", "sm_100")
+]
+
 
 def assert_fits(spec: GemmSpec) -> None:
     """P19: no plan that the tree picks spills, and its blocks are resident as planned."""
@@ -45,7 +50,7 @@ def assert_fits(spec: GemmSpec) -> None:
         assert used.shared_bytes == 0, spec  # static: what the refusals say
 
 
-@pytest.mark.parametrize("text", STAPLES + COPIES)
+@pytest.mark.parametrize("text", STAPLES + COPIES + NORMS)
 def test_staples_compile_without_spills(text: str) -> None:
     assert_fits(GemmSpec.from_text(text))
 

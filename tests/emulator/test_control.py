@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -247,6 +249,137 @@ def test_lanes_may_wait_for_others_in_a_loop() -> None:
     buffer = GlobalBuffer("out", out, writable=True)
     assert launch(entry(body, 1), [buffer], threads=64).findings == ()
     assert (out[1:33] == 5).all()
+
+
+def written(*arrays: Any) -> list[GlobalBuffer]:
+    return [GlobalBuffer(f"b{i}", array, writable=True) for i, array in enumerate(arrays)]
+
+
+WARP_WIDE = {
+    "barrier": "bar.sync 0;\nld.shared.u32 %r4, [%r5];",
+    "shuffle": "shfl.sync.idx.b32 %r4|%p3, %r3, 0, 31, 0xffffffff;",
+}
+
+
+@pytest.mark.parametrize("how", WARP_WIDE)
+@pytest.mark.parametrize("clocks", ["", "@%p0 mbarrier.init.shared::cta.b64 [spare], 1;\n"])
+def test_a_warp_waits_for_the_thread_that_polls(how: str, clocks: str) -> None:
+    """Thread 0 polls another block's flag, the others come to what their warp does together."""
+    body = f"""
+        .shared .align 4 .b8 box[4];
+        .shared .align 8 .b8 spare[8];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, %ctaid.x;
+        mov.u32 %r5, box;
+        ld.param.u64 %d1, [k_param_0];
+        ld.param.u64 %d2, [k_param_1];
+        setp.eq.u32 %p0, %r1, 31;
+        {clocks}
+        setp.eq.u32 %p1, %r2, 0;
+        @%p1 bra SETS;
+        mov.u32 %r3, 0;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra JOIN;
+    POLL:
+        atom.acquire.gpu.global.add.u32 %r3, [%d1], 0;
+        setp.eq.u32 %p2, %r3, 0;
+        @%p2 bra POLL;
+        st.shared.u32 [%r5], %r3;
+    JOIN:
+        {WARP_WIDE[how]}
+        mad.wide.u32 %d2, %r1, 4, %d2;
+        st.global.u32 [%d2], %r4;
+        ret;
+    SETS:
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 ret;
+        atom.release.gpu.global.exch.b32 %r3, [%d1], 42;
+    """
+    flag, out = np.zeros(1, np.uint32), np.zeros(32, np.uint32)
+    report = launch(entry(body, 2), written(flag, out), blocks=2)
+    assert str(report) == "no findings"
+    assert (out == 42).all()
+
+
+@pytest.mark.parametrize("how", WARP_WIDE)
+def test_a_warp_waits_for_the_thread_that_counts_for_long(how: str) -> None:
+    """Lanes that are passed over get a turn now and then, but not before their warp is there."""
+    body = f"""
+        .shared .align 4 .b8 box[4];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r5, box;
+        ld.param.u64 %d2, [k_param_0];
+        mov.u32 %r3, 0;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra JOIN;
+    COUNT:
+        add.u32 %r3, %r3, 1;
+        setp.ne.u32 %p2, %r3, 9000;
+        @%p2 bra COUNT;
+        st.shared.u32 [%r5], %r3;
+    JOIN:
+        {WARP_WIDE[how]}
+        mad.wide.u32 %d2, %r1, 4, %d2;
+        st.global.u32 [%d2], %r4;
+    """
+    out = np.zeros(32, np.uint32)
+    assert str(launch(entry(body, 1), written(out))) == "no findings"
+    assert (out == 9000).all()
+
+
+@pytest.mark.parametrize("how", WARP_WIDE)
+def test_a_warp_waits_for_lanes_whose_code_stands_behind(how: str) -> None:
+    """Compilers put loops that few lanes run behind the code that all go on with."""
+    body = f"""
+        .shared .align 4 .b8 box[4];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r5, box;
+        ld.param.u64 %d2, [k_param_0];
+        mov.u32 %r3, 0;
+        setp.eq.u32 %p1, %r1, 0;
+        @%p1 bra COUNT;
+    JOIN:
+        {WARP_WIDE[how]}
+        mad.wide.u32 %d2, %r1, 4, %d2;
+        st.global.u32 [%d2], %r4;
+        ret;
+    COUNT:
+        add.u32 %r3, %r3, 1;
+        setp.ne.u32 %p2, %r3, 5;
+        @%p2 bra COUNT;
+        st.shared.u32 [%r5], %r3;
+        bra JOIN;
+    """
+    out = np.zeros(32, np.uint32)
+    assert str(launch(entry(body, 1), written(out))) == "no findings"
+    assert (out == 5).all()
+
+
+def test_half_a_warp_polls_for_the_other_half() -> None:
+    """Which shuffles on its own: that the first half has to come, too, is nowhere said."""
+    body = """
+        mov.u32 %r1, %tid.x;
+        ld.param.u64 %d1, [k_param_0];
+        ld.param.u64 %d2, [k_param_1];
+        setp.ge.u32 %p1, %r1, 16;
+        @%p1 bra SHUFFLE;
+    POLL:
+        ld.acquire.gpu.global.u32 %r3, [%d1];
+        setp.eq.u32 %p2, %r3, 0;
+        @%p2 bra POLL;
+        bra STORE;
+    SHUFFLE:
+        shfl.sync.bfly.b32 %r3|%p3, %r1, 1, 31, 0xffff0000;
+        setp.ne.u32 %p1, %r1, 16;
+        @%p1 bra STORE;
+        st.release.gpu.global.u32 [%d1], 7;
+    STORE:
+        mad.wide.u32 %d2, %r1, 4, %d2;
+        st.global.u32 [%d2], %r3;
+    """
+    flag, out = np.zeros(1, np.uint32), np.zeros(32, np.uint32)
+    assert str(launch(entry(body, 2), written(flag, out))) == "no findings"
+    assert out.tolist() == [7] * 16 + [lane ^ 1 for lane in range(16, 32)]
 
 
 def test_a_trap_ends_the_run() -> None:

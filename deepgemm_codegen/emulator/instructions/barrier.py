@@ -94,10 +94,10 @@ add(
         for name in ("bar", "bar.cta", "barrier", "barrier.cta")
         for verb in ("sync", "arrive")
     ],
-    Semantics(None, 0, ends_block="barrier", describe=_form),
+    Semantics(None, 0, ends_block="barrier", describe=_form, converged=True),
 )
 add(
     [f"{name}.red" for name in ("bar", "bar.cta", "barrier", "barrier.cta")],
-    Semantics(None, 1, ends_block="barrier", describe=_form),
+    Semantics(None, 1, ends_block="barrier", describe=_form, converged=True),
 )
 add(("bar.warp.sync",), Semantics(None, 0, ends_block="warp-barrier", describe=_members))

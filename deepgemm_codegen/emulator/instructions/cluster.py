@@ -33,7 +33,14 @@ def _wait_form(_: Program, ins: Instruction) -> None:
 
 add(
     ("barrier.cluster.wait",),
-    Semantics(None, 0, ends_block="cluster-barrier", asynchronous=True, describe=_wait_form),
+    Semantics(
+        None,
+        0,
+        ends_block="cluster-barrier",
+        asynchronous=True,
+        describe=_wait_form,
+        converged=True,
+    ),
 )
 
 
@@ -150,7 +157,7 @@ def whole_warpgroups(context: Context, site: int, mask: Array | None) -> list[in
     return result
 
 
-@semantics("elect.sync", operands=2, exact=True)
+@semantics("elect.sync", operands=2, exact=True, converged=True)
 def _elect(emitter: Emitter, ins: Instruction) -> None:
     """The lowest named lane is elected."""
     target = ins.operands[0]

@@ -43,6 +43,7 @@ def _emit_ldmatrix(emitter: Emitter, batch: list[Instruction]) -> None:
     batch=batch_key,
     emit_batch=_emit_ldmatrix,
     shared_width=lambda _: 16,
+    converged=True,
 )
 def _ldmatrix(emitter: Emitter, ins: Instruction) -> None:
     _emit_ldmatrix(emitter, [ins])
@@ -191,7 +192,7 @@ def _grids(
     ]
 
 
-@semantics("mma", batch=_mma_key, emit_batch=_emit_mma, order=2, operands=4)
+@semantics("mma", batch=_mma_key, emit_batch=_emit_mma, order=2, operands=4, converged=True)
 def _mma(emitter: Emitter, ins: Instruction) -> None:
     _emit_mma(emitter, [ins])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@semantics("shfl.sync", operands=5)
+@semantics("shfl.sync", operands=5, converged=True)
 def _shfl(emitter: Emitter, ins: Instruction) -> None:
     modes = ("up", "down", "bfly", "idx")
     if len(ins.opcode) != 4 or ins.opcode[2] not in modes or ins.opcode[3] != "b32":
@@ -118,7 +118,7 @@ def _activemask(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, f"ballot(None, {emitter.mask})")
 
 
-@semantics("vote.sync", operands=3)
+@semantics("vote.sync", operands=3, converged=True)
 def _vote(emitter: Emitter, ins: Instruction) -> None:
     if len(ins.opcode) != 4:
         raise emitter.fail(ins, "unsupported modifier")
@@ -158,7 +158,7 @@ def vote(context: Context, mode: str, predicate: Array, mask: Array | None) -> A
     return np.repeat(result, 32)
 
 
-@semantics("match.any.sync", "match.all.sync", types=("b32", "b64"), operands=3)
+@semantics("match.any.sync", "match.all.sync", types=("b32", "b64"), operands=3, converged=True)
 def _match(emitter: Emitter, ins: Instruction) -> None:
     if len(ins.opcode) != 4:
         raise emitter.fail(ins, "unsupported modifier")
@@ -198,7 +198,7 @@ _REDUCTIONS: dict[str, np.ufunc] = {
 }  # fmt: skip
 
 
-@semantics("redux.sync", operands=3)
+@semantics("redux.sync", operands=3, converged=True)
 def _redux(emitter: Emitter, ins: Instruction) -> None:
     if len(ins.opcode) != 4:
         raise emitter.fail(ins, "unsupported modifier")
