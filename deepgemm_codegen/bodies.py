@@ -32,6 +32,7 @@ class MmaSync:
         promoted: whether each product of 32 of k starts at zero and is added in fp32.
         a, b: the operands by role.
         holds_rows: whether a warp's columns are all of D's, so that a step may ask for whole rows.
+        rolled: whether the compiler may not unroll the loop over slices, for want of registers.
     """
 
     tile_m: int
@@ -49,6 +50,7 @@ class MmaSync:
     a: Operand
     b: Operand
     holds_rows: bool = False
+    rolled: bool = False
 
     @property
     def role(self) -> str:

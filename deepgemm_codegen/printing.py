@@ -85,6 +85,7 @@ class Text(NamedTuple):
     grid: str
     rows: str
     height: str
+    most_rows: str
     columns: str
     first_tile: str
     tile_stride: str
@@ -147,10 +148,11 @@ def _grid_c(plan: KernelPlan) -> str:
     return "static_cast<unsigned>(min(blocks, i64{sms}))"
 
 
-def _height(plan: KernelPlan) -> str:
-    """Tile rows of a raster group, in clusters: a constant where all groups have as many.
+def _heights(plan: KernelPlan) -> tuple[str, str]:
+    """(tile rows of a raster group, in clusters; those of most groups, where they differ).
 
-    A division by it then is no division, on the way to a block's first copy.
+    A constant where all groups have as many: a division by it then is no division, on the way to
+    a block's first copy. Where they differ the kernel asks for the most, which is a number.
     """
     group = plan.schedule.raster_group
     clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
@@ -158,11 +160,14 @@ def _height(plan: KernelPlan) -> str:
     if clustered and isinstance(plan.body, Wgmma):
         rows = -(-rows // plan.body.cluster_m)
     symbol = "clusters_m" if clustered else plan.m.count_symbol
-    if not plan.m.dynamic and rows % group == 0:
-        return "RASTER_GROUP"
+    if group == 1 or (not plan.m.dynamic and rows % group == 0):
+        return "RASTER_GROUP", ""
+    if plan.m.dynamic and rows == 1:
+        return "1", ""
     if not plan.m.dynamic and rows < group:
-        return symbol
-    return f"min(static_cast<int>(RASTER_GROUP), {symbol} - group * RASTER_GROUP)"
+        return symbol, ""
+    most = "RASTER_GROUP" if rows >= group else str(rows)
+    return f"min(static_cast<int>(RASTER_GROUP), {symbol} - group * RASTER_GROUP)", most
 
 
 def _clamped(plan: KernelPlan, extent: Extent) -> bool:
@@ -220,6 +225,7 @@ def text_of(plan: KernelPlan) -> Text:
     reads_rows, reads_columns = reads(plan, "row"), reads(plan, "column")
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
+    height, most_rows = _heights(plan)
     clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
     per_cluster = " / CLUSTER" if clustered else ""
     whole = isinstance(plan.body, Wgmma)  # an instruction spans the tile's columns
@@ -252,7 +258,8 @@ def text_of(plan: KernelPlan) -> Text:
         blocks=_blocks_c(plan),
         launch_blocks=in_c(plan.blocks),
         rows="clusters_m" if clustered else plan.m.count_symbol,
-        height=_height(plan),
+        height=height,
+        most_rows=most_rows,
         columns="clusters_n" if clustered else plan.n.count_symbol,
         first_tile=f"blockIdx.x{per_cluster}",
         tile_stride=f"gridDim.x{per_cluster}",

@@ -23,6 +23,7 @@ STAPLES = [
     for arch in ("sm_75", "sm_80", "sm_90")
     for m, n, k, layout in ((4096, 4096, 4096, "nt"), (16, 4096, 4096, "nn"), (999, 999, 999, "tt"))
 ]
+STAPLES.append("m=4096 n=320 k=320 layout=nt epilogue=bias arch=sm_80")  # five slices by two warps
 
 COPIES = [
     f"{text} arch={arch} repack=on"

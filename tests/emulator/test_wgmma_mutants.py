@@ -188,8 +188,8 @@ LAYOUTS = [
     ("plain", "| u64{ 1 } << 62", "| u64{ 2 } << 62"),
     ("cluster_n", "| u64{ 1 } << 62", "| u64{ 2 } << 62"),
     ("plain", "u64{ 1024 >> 4 } << 32", "u64{ 512 >> 4 } << 32"),
-    ("transposed", "u64{ LEADING >> 4 } << 16", "u64{ LEADING >> 5 } << 16"),
-    ("plain", "+ step * B_STEP", "+ step * B_STEP * 2"),
+    ("transposed", "LEADING >> 4 << 16", "LEADING >> 5 << 16"),
+    ("plain", "b_ahead = step * B_STEP", "b_ahead = step * B_STEP * 2"),
     ("slab", "slab_index(slab_row, slab_column)", "slab_row * SLAB_N + slab_column"),
     ("cluster_m", "n0 + rank * 64", "n0 + (1 - rank) * 64"),
 ]

@@ -348,6 +348,7 @@ gemm_int8_tn_1000x480x1000_sm_80_799bd8af(
         __syncthreads();  // slice 0 is complete
         if (0 < SLICES)
             load_fragments(0, read, 0);
+#pragma unroll 1  // all slices' tests at once would not fit the registers
         for (int slice = 0; slice < SLICES; ++slice) {
             const int next = slice + STAGES - 1;
 #pragma unroll

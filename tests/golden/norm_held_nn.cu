@@ -387,6 +387,7 @@ gemm_fp16_nn_1000x100x256_sm_80_07ea72d2(
         __syncthreads();  // slice 0 is complete
         if (0 < SLICES)
             load_fragments(0, read, 0);
+#pragma unroll 1  // all slices' tests at once would not fit the registers
         for (int slice = 0; slice < SLICES; ++slice) {
             const int next = slice + STAGES - 1;
 #pragma unroll

@@ -130,11 +130,16 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+}
+
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
 // Keeps the sums in their registers: the compiler may not move what wgmma is still writing.
@@ -386,6 +391,8 @@ gemm_bf16_nt_4096x2112x768_sm_90a_d27efece(
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     int store_slot = 0;
     auto pass = [&] {  // over the slots of the other consumer's tile
         parity ^= (slot + slices_to_sum) / STAGES & 1;
@@ -411,17 +418,18 @@ gemm_bf16_nt_4096x2112x768_sm_90a_d27efece(
         turn_parity ^= 1;
         for (int slice = 0; slice < slices_to_sum; ++slice) {
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             pin(acc);
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < STEPS; ++step)
 #pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-                    wgmma(acc[i],
-                          descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP),
-                          descriptor<B_LEADING>(b_tile + step * B_STEP));
+                for (int i = 0; i < FRAGMENTS_M; ++i) {
+                    const u32 a_ahead = i * A_FRAGMENT + step * A_STEP;
+                    const u32 b_ahead = step * B_STEP;
+                    wgmma(acc[i], descriptor(a_half, ahead + a_ahead / 16),
+                          descriptor(b_half, ahead + b_ahead / 16));
+                }
             wgmma_commit();
             if (slice > 0) {
                 wgmma_wait<1>();  // the slice before is summed, its slot is free

@@ -262,7 +262,7 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
         const int tile = unit % tiles;
         const int group = tile / (RASTER_GROUP * TILES_N);
         const int within = tile % (RASTER_GROUP * TILES_N);
-        const int height = min(static_cast<int>(RASTER_GROUP), tiles_m - group * RASTER_GROUP);
+        const int height = 1;
         m0 = (group * RASTER_GROUP + within % height) * TILE_M;
         n0 = within / height * TILE_N;
     };

@@ -127,11 +127,16 @@ __device__ __forceinline__ void register_increase()
 
 // What wgmma knows of an operand in shared memory: where it starts, the bytes from panel to panel
 // (LEADING) and from one group of 8 rows to the next (1024), and the 128-byte swizzle.
+// Its first half is counted on by itself, in units of 16 bytes: `ahead`.
 template <int LEADING>
-__device__ __forceinline__ u64 descriptor(u32 address)
+__device__ __forceinline__ u32 half_descriptor(u32 address)
 {
-    return u64{ (address & 0x3ffff) >> 4 } | u64{ LEADING >> 4 } << 16 | u64{ 1024 >> 4 } << 32
-        | u64{ 1 } << 62;
+    return (address & 0x3ffff) >> 4 | LEADING >> 4 << 16;
+}
+
+__device__ __forceinline__ u64 descriptor(u32 half, u32 ahead)
+{
+    return u64{ half + ahead } | u64{ 1024 >> 4 } << 32 | u64{ 1 } << 62;
 }
 
 // Keeps the sums in their registers: the compiler may not move what wgmma is still writing.
@@ -263,8 +268,11 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
         const int group = tile / (RASTER_GROUP * TILES_N);
         const int within = tile % (RASTER_GROUP * TILES_N);
         const int height = min(static_cast<int>(RASTER_GROUP), tiles_m - group * RASTER_GROUP);
-        m0 = (group * RASTER_GROUP + within % height) * TILE_M;
-        n0 = within / height * TILE_N;
+        // Most groups are as high: a number to divide by, quickly, as the first copy waits for it.
+        const int column = height == RASTER_GROUP ? within / RASTER_GROUP : within / height;
+        const int row = within - column * height;
+        m0 = (group * RASTER_GROUP + row) * TILE_M;
+        n0 = column * TILE_N;
     };
 
     if (threadIdx.x == 0) {
@@ -326,6 +334,8 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
     const int lane = thread % 32;
     int slot = 0;
     u32 parity = 0;
+    const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
+    const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int m0, n0;
         place(tile, m0, n0);
@@ -336,17 +346,18 @@ gemm_fp16_nt_dyn4096x1001x512_sm_90a_76ba11d0(
         int previous = 0;
         for (int slice = 0; slice < slices_to_sum; ++slice) {
             mbarrier_wait(full + slot * 8, parity);
-            const u32 a_tile = ring + slot * STAGE_BYTES + consumer * FRAGMENTS_M * A_FRAGMENT;
-            const u32 b_tile = ring + slot * STAGE_BYTES + A_BYTES;
+            const u32 ahead = slot * (STAGE_BYTES / 16);
             pin(acc);
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < STEPS; ++step)
 #pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i)
-                    wgmma(acc[i],
-                          descriptor<A_LEADING>(a_tile + i * A_FRAGMENT + step * A_STEP),
-                          descriptor<B_LEADING>(b_tile + step * B_STEP));
+                for (int i = 0; i < FRAGMENTS_M; ++i) {
+                    const u32 a_ahead = i * A_FRAGMENT + step * A_STEP;
+                    const u32 b_ahead = step * B_STEP;
+                    wgmma(acc[i], descriptor(a_half, ahead + a_ahead / 16),
+                          descriptor(b_half, ahead + b_ahead / 16));
+                }
             wgmma_commit();
             if (slice > 0) {
                 wgmma_wait<1>();  // the slice before is summed, its slot is free

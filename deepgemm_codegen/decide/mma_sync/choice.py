@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
-from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
+from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers, stays_rolled
 from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
 from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.errors import InternalError
@@ -88,6 +88,7 @@ class MmaSyncChoice:
             a=a,
             b=b,
             holds_rows=self.holds_rows,
+            rolled=stays_rolled((a, b), k),
         )
         slab_n = self.tile_n // self.warps_n
         schedule = Grid(raster_group=self.raster_group)

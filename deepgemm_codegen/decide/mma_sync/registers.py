@@ -12,8 +12,11 @@ from deepgemm_codegen.layout import CHUNK_BYTES
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from deepgemm_codegen.decide.operands import Travel
     from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.tiles import Extent, Operand
 
 __all__ = [
     "MIN_BLOCKS",
@@ -22,6 +25,7 @@ __all__ = [
     "fragment_buffers",
     "operand_registers",
     "register_estimate",
+    "stays_rolled",
 ]
 
 MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -29,6 +33,9 @@ MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 7, 8)
 
 FEW_TESTED = 8
 """Asynchronous vectors with a test at the matrix's edge that cost no further registers."""
+
+FEW_SLICES = 8
+"""Slices of a fixed k that compilers may unroll whole."""
 
 ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
@@ -120,6 +127,17 @@ def operand_registers(
     held_a, tested_a = _copy_registers(problem.a, of_a, tail=k_tail or m_tail)
     held_b, tested_b = _copy_registers(problem.b, of_b, tail=k_tail or n_tail)
     return total + held_a + held_b + 3 * max(tested_a + tested_b - FEW_TESTED, 0)
+
+
+def stays_rolled(operands: Iterable[Operand], k: Extent) -> bool:
+    """Whether the loop over slices must not be unrolled, as compilers do where slices are few.
+
+    All slices' tests would be made before the first, and their results kept: 96x64x64 by two warps
+    at m = 4096, k = 320 then takes more than 255 registers, where one slice at a time takes 226.
+    Where vectors are untested or few it takes none more, and runs up to 1 % faster unrolled.
+    """
+    tested = sum(o.vectors for o in operands if o.in_flight and o.tail)
+    return k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES and tested > FEW_TESTED
 
 
 def _copy_registers(travel: Travel, vectors: int, *, tail: bool) -> tuple[int, int]:
