@@ -41,12 +41,14 @@ class StepText:
             or a whole number, in the order of the table.
         settings: the others by name: numbers as C literals, types by name, ``yes`` and ``no``.
         matrices: the operands of which a vector is read beforehand.
+        paced: whether the element's polynomial waits for the one before, see `Wgmma`.
     """
 
     kind: str
     operands: dict[str, str]
     settings: dict[str, str]
     matrices: tuple[MatrixText, ...]
+    paced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def steps_of(plan: KernelPlan) -> Steps:
     kinds: dict[str, StepText] = {}
     for step, text in zip(plan.epilogue, texts, strict=True):
         if step.definition.uses:
-            kinds.setdefault(step.definition.uses, StepText(step.definition.uses, {}, {}, ()))
+            used = StepText(step.definition.uses, {}, {}, (), text.paced)
+            kinds.setdefault(step.definition.uses, used)
         kinds.setdefault(text.kind, text)
     place = next((i for i, step in enumerate(plan.epilogue) if step.definition.pairs), -1)
     before = [
@@ -137,7 +140,8 @@ def step_text(
             whole = kind.dtype == "result"
             operands[kind.name] = str(int(step.values[kind.name])) if whole else settings[kind.name]
     ordered = {o.name: operands[o.name] for o in step.definition.operands if o.name in operands}
-    return StepText(step.kind, ordered, settings, tuple(read))
+    paced = isinstance(plan.body, Wgmma) and plan.body.paced and step.definition.paces
+    return StepText(step.kind, ordered, settings, tuple(read), paced)
 
 
 def staged_vectors(plan: KernelPlan) -> tuple[VectorText, ...]:

@@ -54,6 +54,7 @@ class Wgmma:
         scaled: whether they are scaled on the way, see `deepgemm_codegen.block_scales`.
         halves: columns of the tile that make one of D.
         vectors: that the epilogue's steps read by columns, see `epilogue.column_vectors`.
+        paced: whether the steps' polynomials wait for each other, two at a time.
         a, b: the operands by role.
     """
 
@@ -76,6 +77,7 @@ class Wgmma:
     scaled: bool
     halves: int
     vectors: int
+    paced: bool
     a: TmaOperand
     b: TmaOperand
 

@@ -160,6 +160,7 @@ class StepKind:
         instructions: of an element, as counted in sm_90a's machine code. Steps of one or two are
             not counted.
         specials: of them, those that the special function units have: ex2 and rcp.
+        paces: whether its template can have an element's polynomial wait for the one before.
         example: options as YAML writes them, for messages.
         check: says what is wrong with settings that do not go together.
     """
@@ -180,6 +181,7 @@ class StepKind:
     primitives: tuple[str, ...] = ()
     instructions: int = 0
     specials: int = 0
+    paces: bool = False
     example: str = ""
     check: Callable[[Mapping[str, Any]], str] = lambda _: ""
 

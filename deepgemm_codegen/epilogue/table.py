@@ -162,6 +162,7 @@ STEPS: dict[str, StepKind] = {
             primitives=("exp2", "at_least"),
             instructions=11,
             specials=1,
+            paces=True,
         ),
         StepKind(
             "gelu_tanh",
@@ -225,6 +226,7 @@ STEPS: dict[str, StepKind] = {
             primitives=("exp2", "at_least"),
             instructions=12,
             specials=1,
+            paces=True,
             example="{gate: second}",
         ),
         StepKind(

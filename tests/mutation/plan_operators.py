@@ -92,7 +92,7 @@ RULES = {
     "descriptor stride": (
         Rule("descriptor", r"1024 >> 4", "512 >> 4"),
         Rule("descriptor", r"1024 >> 4", "2048 >> 4"),
-        Rule("descriptor", r"LEADING >> 4 << 16", "2 * LEADING >> 4 << 16"),
+        Rule("half_descriptor", r"LEADING >> 4 << 16", "2 * LEADING >> 4 << 16"),
     ),
 }
 """By operator. A K-major operand has no use for its leading stride, so `_in_text` leaves it out."""

@@ -842,6 +842,16 @@ GOLDEN: dict[str, Program] = {
         dtype="bf16",
         arch="sm_90a",
     ),
+    # A polynomial behind the other, while the other consumer multiplies.
+    "wgmma_gelu_ping_pong_nt": _plan(
+        WgmmaChoice(128, 96, 2, 2, 4, 1, 1, 8),
+        m=1024,
+        n=960,
+        k=1024,
+        layout="nt",
+        epilogue="bias,gelu",
+        arch="sm_90a",
+    ),
     # Launched so that it may begin before the kernel before it has ended.
     "wgmma_dependent_nt": _plan(
         WgmmaChoice(64, 64, 1, 1, 8, 1, 1, 16),

@@ -10,6 +10,7 @@ from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import canonical_steps, promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
 from deepgemm_codegen.decide.wgmma import constraints
+from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.decide.wgmma.tile import slab_columns
 from deepgemm_codegen.epilogue import column_vectors
 from deepgemm_codegen.plan import Decision, Grid, Persistent, Program, Wgmma
@@ -87,6 +88,7 @@ class WgmmaChoice:
             store, slab_n = "gather", self.tile_n
         elif self.split_k == 1 and spec.norm is None:
             store = store_of(spec, self.tile_n // spec.halves)
+        vector = 2 if store == "tma" else output_vector(spec)
         promoted = promotes(spec, arch)
         sets = 2 if promoted else 1
         rows = self.tile_m * self.tiles_at_once // self.consumers
@@ -110,10 +112,10 @@ class WgmmaChoice:
             scaled=spec.block_scaled,
             halves=spec.halves,
             vectors=len(column_vectors(canonical_steps(spec))),
+            paced=paced(spec, store, vector, self.tiles_at_once),
             a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
             b=place_tma_operand(spec, "b", right, columns_of_b(spec, n), k, self.cluster_m),
         )
-        vector = 2 if store == "tma" else output_vector(spec)
         rounds = Persistent if self.cluster_k == 1 else Grid
         schedule = rounds(raster_group=self.raster_group)
         return program_of(

@@ -9,6 +9,7 @@ from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
 from deepgemm_codegen.decide.wgmma.constraints import overlapped
+from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tma import box_columns
 
@@ -152,7 +153,10 @@ def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
             "by the kernel that " + ("adds the parts" if spec.norm is None else "has whole rows"),
         )
     if store_of(spec, choice.tile_n // spec.halves) == "tma":
-        return "TMA", "rows of D's tile are whole patterns; it leaves while the next is computed"
+        reason = "rows of D's tile are whole patterns; it leaves while the next is computed"
+        if paced(spec, "tma", 2, choice.tiles_at_once):
+            reason += "; few polynomials at a time, which spares the other consumer's wgmma"
+        return "TMA", reason
     if spec.dtype_d.bytes > 2:
         reason = f"{spec.dtype_d} sums leave as they are"
     elif task.tma_store:
