@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from deepgemm_codegen.decide import WgmmaChoice
+from deepgemm_codegen.emulator import GlobalBuffer, Kernel, Launch, parse, run
 from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.render import render_program
-from tests.harness.support import assert_right, program_of
+from tests.epilogue.test_functions import applied, sample
+from tests.harness.support import assert_right, compiled, program_of
 
 IN_TURN = WgmmaChoice(64, 64, 2, 2, 3, 1, 1, 2)
 TALL = WgmmaChoice(128, 64, 2, 2, 3, 1, 1, 2)
@@ -51,3 +54,29 @@ def test_they_wait_where_consumers_take_turns(text: str, choice: WgmmaChoice, wa
 )
 def test_they_are_right(text: str, choice: WgmmaChoice) -> None:
     assert_right(f"m=200 n=136 {text} layout=nt arch=sm_90a", choice, effort=0.1)
+
+
+IN_A_ROW = 4
+"""Elements that a thread of the test's kernel takes one after the other."""
+
+
+def test_waiting_changes_no_bit_whatever_was_before() -> None:
+    """Infinities and NaN among them: what is waited for is multiplied by zero, and finite."""
+    program = program_of("m=256 n=128 k=64 epilogue=gelu layout=nt arch=sm_90a", IN_TURN)
+    source = render_program(program)
+    body = (
+        'extern "C" __global__ void apply(const float* in, float* out)\n'
+        f"{{ const int first = (blockIdx.x * 1024 + threadIdx.x) * {IN_A_ROW};"
+        f" float before = 0.0f; for (int e = 0; e < {IN_A_ROW}; ++e)"
+        " out[first + e] = gelu(in[first + e], before); }\n"
+    )
+    head = source[: source.index("// ---- kernel ---")]
+    kernel = Kernel(parse(compiled(head + body, "sm_90a")), "apply", arithmetic="sm_90")
+    x = np.random.default_rng(3).permutation(sample(1 << 18))
+    blocks = -(-x.size // (1024 * IN_A_ROW))
+    x = np.concatenate([x, np.zeros(blocks * 1024 * IN_A_ROW - x.size, np.float32)])
+    out = np.zeros_like(x)
+    buffers = [GlobalBuffer("in", x), GlobalBuffer("out", out, writable=True)]
+    assert not run(kernel, Launch((blocks, 1, 1), (1024, 1, 1), 0, buffers)).findings
+    plain = applied("gelu", x, arch="sm_90")
+    assert np.array_equal(out.view(np.uint32), plain.view(np.uint32))
