@@ -366,7 +366,7 @@ MUTANTS = {
     "the turn handed over by one thread": Mutant(
         "columns",
         r"(mbarrier_init\(turn \+ waiting \* 8, )4([^$]*?)__syncwarp\(\);\s+if \(lane == 0\) "
-        r"(mbarrier_arrive\(turn)",
+        r"(mbarrier_arrive\(consumer == 0 \? turn)",
         r"\g<1>1\g<2>if (thread == 0) \g<3>",
         seen="missed-phase",
     ),
