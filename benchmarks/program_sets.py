@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from depth_sets import DEPTH_SETS
 from int8_sets import INT8_SETS
 from shape_sets import SHAPE_SETS
 from simt_sets import SIMT_SETS
@@ -361,6 +362,7 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
         *_stepped("m=8192 n=8192 k=1024"),
         *_stepped("m=512 n=6144 k=4096"),
     ],
+    **DEPTH_SETS,
     **SHAPE_SETS,
     **INT8_SETS,
     **SIMT_SETS,

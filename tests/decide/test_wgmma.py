@@ -228,7 +228,7 @@ def test_operands_with_m_or_n_contiguous_travel_in_whole_panels() -> None:
         (
             "m=40 n=4096 k=4096 layout=nt family=wgmma split_k=1 cluster_k=1",
             64,
-            16,
+            12,
         ),  # 40 rows of 64
         ("m=1024 n=512 k=64 layout=nt tile_m=64 tile_n=64 consumers=1", 64, 2),
         ("m=784 n=512 k=2048 layout=nt dtype=int8", 128, 13),  # one row of bytes

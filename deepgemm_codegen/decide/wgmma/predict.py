@@ -5,8 +5,7 @@ One block stays on each multiprocessor and computes ``rounds`` tiles, one after 
     kernel = LAUNCH + rounds * (slices * slice + finish) + what of D is left to write
     slice  = max(work, flow) + OVERLAP * min(work, flow) + SYNC
     work   = max(mma * heat, feed)
-    flow   = max(L2 bytes / L2 rate * heat, device memory's bytes / its rate), and never less than
-             the latency spread over the slices in flight
+    flow   = max(L2 bytes / L2 rate * heat, device memory's bytes / its rate), as `reading` has it
 
 mma and feed hide each other, unlike those of mma.sync: both are read by the tensor core itself.
 Where the blocks of a cluster sum parts of k, each cluster computes one tile: rounds are then waves.
@@ -24,13 +23,12 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import operand_traffic
 from deepgemm_codegen.decide.split_k import late_clocks
-from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
-from deepgemm_codegen.decide.wgmma.tile import FINISH_OWN, FINISH_TMA, tile_table
+from deepgemm_codegen.decide.wgmma.reading import LEAST_ONCE, l2_clocks, loaded, reading
+from deepgemm_codegen.decide.wgmma.tile import tile_table
 from deepgemm_codegen.decide.wgmma.writing import writing
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
@@ -48,11 +46,6 @@ ROUND_US = 2.0
 """What a cluster along k takes to follow another on its multiprocessors: it computes one tile, so
 that nothing of the next is on its way."""
 
-PARTS_FLOW = 1.6
-"""How much longer the L2 takes to deliver to blocks of a cluster along k than to as many blocks
-that sum parts of k apart; why is not known. Fitted with `ROUND_US` to 149 programs of 11 shapes on
-an H200 (``benchmarks/results/program_sweep_cluster_k_h200.json``)."""
-
 GROUP, SURE = 16, 0.87
 """Multiprocessors beside each other that a cluster may lie on, of which groups are made, and the
 part of the clusters that then fit which the tree counts on: not every group of a chip is whole, and
@@ -63,9 +56,6 @@ SYNC = 2.4
 
 CLUSTER_SYNC, CLUSTER_SLICE = 5.5, 18
 """Clocks a slice that a cluster waits for its other block, and more where consumers take turns."""
-
-CLUSTER_LATENCY = 390
-"""Clocks until a slot that both blocks have to give back is full again, beyond a lone block's."""
 
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
@@ -90,26 +80,12 @@ OVERHANG = 0.22
 """How much longer a lone consumer's slices take for each of its tiles that lies past n; why is not
 known. At 4096x320x1280, 64x96 to 64x256, which reach past n, were slower than 64x64 and 64x160."""
 
-NARROW = 2.0
-"""How many times as long TMA takes for rows of the slice in which k ends, of an operand along k.
-Fitted as `writing.WRITE`; alone, rows in which the matrix ends took twice as long as whole ones.
-Not of integers, whose constants were fitted without."""
-
-PAST = 90
-"""Clocks a slice that TMA takes longer for a panel that reaches past the matrix, of an operand with
-m or n contiguous. Fitted to 33 kernels of 4096x40x4096, 8 products (the same file)."""
-
-SCATTER, TOGETHER = 4.8, 256
-"""How much slower device memory delivers rows of the longer operand the fewer of them a block asks
-for together, of which each copy brings 128 bytes; so many are enough. Set by which of 114 programs
-of 8 problems with few rows come first (``benchmarks/results/program_sweep_few_rows_h200.json``)."""
-
 
 def roofline(task: Task) -> float:
     """Clocks that no tile can beat: the launch, and the slower of math and memory."""
     problem, machine = task.problem, task.machine
     math = 2 * problem.batch * problem.m * problem.n * problem.k / machine.wgmma_rate / machine.sms
-    return LAUNCH_US * machine.clock_mhz + max(math, task.once)
+    return LAUNCH_US * machine.clock_mhz + max(math, task.once * LEAST_ONCE)
 
 
 def kernel_clocks(
@@ -133,21 +109,8 @@ def kernel_clocks(
     units, at_once = _units(task, tiles_m, tiles_n, cluster_m, cluster_n)
     rounds = -(-units // at_once)
     total = _launches(task, tiles_m * tiles_n, cluster, rounds)
-    rows, columns = _loaded(task, tile_m, tile_n, rounds)
-    rows, columns = rows / cluster_n, columns / cluster_m
-    work = tile.mma * task.heat
-    work = max(work, tile.feed)
-    flow = _l2_clocks(task, _panel_rows(task, rows, columns))
-    steps = rounds * slices
-    flow = max(flow, once / steps * _scattered(problem, tile_m, tile_n))
-    flow += PAST * _panels_past(problem, tile_m, tile_n)
-    ring = steps if task.cluster_k == 1 else slices  # that pass through a block's ring
-    depth = min(stages, max(ring, 2)) - 1
-    if ring > depth:
-        latency = machine.loaded_latency + (CLUSTER_LATENCY if cluster > 1 else 0)
-        late = (latency + flow) / depth - flow
-        if late > 0:
-            flow += late * (ring - depth) / ring
+    flow, once, depth = reading(task, tile, (cluster_m, cluster_n), stages, once, rounds)
+    work = max(tile.mma * task.heat, tile.feed)
     work += tile.promotion
     slice_clocks = max(work, flow) + OVERLAP * min(work, flow)
     if task.kind.integers:
@@ -169,7 +132,8 @@ def kernel_clocks(
         issued = task.problem.step_issue * tile_m * tile_n
         math = slices * slice_clocks + TURN + issued
         busy = max(math, (busy + finish) / 2, leaving.moved, slices * flow + leaving.passed)
-        return total + rounds * busy + finish + leaving.last
+        first = max(busy - math, 0.0)  # the first tile has none before it to be written meanwhile
+        return total + rounds * busy - first + finish + leaving.last
     # Slices that fit the ring arrive while the tile before them is finished.
     ahead = min(finish, min(depth, slices) * max(slice_clocks - work, 0.0))
     busy += finish - ahead * (rounds - 1) / rounds
@@ -216,68 +180,11 @@ def finish_clocks(task: Task, tile: Tile) -> float:
     """Clocks of a tile's epilogue, what is read of C apart."""
     if task.partial:
         return tile.sums_finish
-    steps = step_clocks(task) * tile.tile_m * tile.tile_n
+    steps = task.step_clocks * tile.tile_m * tile.tile_n
     if task.cluster_k > 1:
         others = (task.cluster_k - 1) / task.cluster_k
         return tile.gather_finish + others * tile.gather_read + steps / task.cluster_k
     return steps + (tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish)
-
-
-def step_clocks(task: Task) -> float:
-    """Clocks of the steps for an element, beside those of an epilogue without any.
-
-    What the special function units do is half hidden behind what moves the element.
-    """
-    problem = task.problem
-    return max(problem.step_issue, problem.step_special - (FINISH_OWN + FINISH_TMA) / 2)
-
-
-def _scattered(problem: Problem, tile_m: int, tile_n: int) -> float:
-    """Factor on device memory's clocks for how few rows of the longer operand a tile has."""
-    rows = tile_m if problem.m > problem.n else tile_n
-    return 1 + SCATTER * max(1 / rows - 1 / TOGETHER, 0.0)
-
-
-def _panel_rows(task: Task, rows: float, columns: float) -> float:
-    """Rows of A's and B's panels that TMA brings a slice, or whole ones that take as long."""
-    problem = task.problem
-    if problem.k % task.kind.tile_k == 0 or task.kind.integers:
-        return rows + columns
-    more = (NARROW - 1) / (task.slices * task.parts)  # one of all slices, on the average
-    return rows * (1 + more * problem.a_k_major) + columns * (1 + more * problem.b_k_major)
-
-
-def _l2_clocks(task: Task, lines: float) -> float:
-    """Clocks a slice in which the L2 delivers so many rows of A and columns of B."""
-    flow = lines * PANEL_BYTES * task.heat / task.machine.tma_rate
-    return flow if task.cluster_k == 1 else flow * PARTS_FLOW
-
-
-def _loaded(task: Task, tile_m: int, tile_n: int, rounds: int) -> tuple[float, float]:
-    """Rows of A and columns of B that the busiest multiprocessor loads a slice.
-
-    In one round that is a whole tile; over several, the partial tiles at the edges even out.
-    """
-    m, n = task.problem.m, task.problem.n
-    if rounds == 1:
-        return min(tile_m, m), min(tile_n, n)
-    return m / -(-m // tile_m), n / -(-n // tile_n)
-
-
-def _panels_past(problem: Problem, tile_m: int, tile_n: int) -> float:
-    """Panels of a tile's operands, with m or n contiguous, that reach past their matrix.
-
-    Boxes are no wider than a matrix that is narrower than a panel (`tma.box_columns`).
-    """
-    found = 0.0
-    for extent, tile, k_major in (
-        (problem.m, tile_m, problem.a_k_major),
-        (problem.n, tile_n, problem.b_k_major),
-    ):
-        if not k_major:
-            tiles = -(-extent // tile)
-            found += tile // PANEL_COLUMNS - max(extent // PANEL_COLUMNS, 1) / tiles
-    return found
 
 
 def predict(task: Task, choice: WgmmaChoice) -> Prediction:
@@ -302,13 +209,12 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     units, at_once = _units(task, tiles_m, tiles_n, cluster_m, cluster_n)
     rounds = -(-units // at_once)
-    rows, columns = _loaded(task, tile_m, tile_n, rounds)
-    rows, columns = rows / cluster_n, columns / cluster_m
+    lines = loaded(task, tile, (cluster_m, cluster_n), rounds)
     steps = rounds * slices
     parts = {
         "tensor cores": tile.mma * task.heat,
         "shared memory": tile.feed,
-        "L2": _l2_clocks(task, _panel_rows(task, rows, columns)),
+        "L2": l2_clocks(task, lines),
         "device memory": once / steps,
     }
     ring = steps if task.cluster_k == 1 else slices
@@ -329,7 +235,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         tiles=tiles_m * tiles_n * task.units,
         waves=units / at_once,
         slices=slices,
-        l2_bytes=(rows + columns) * PANEL_BYTES * slices * tiles_m * tiles_n * task.units,
+        l2_bytes=sum(lines) * PANEL_BYTES * slices * tiles_m * tiles_n * task.units,
         operand_bytes=traffic,
         dram_bytes=traffic + output_bytes(problem),
         parts=parts,

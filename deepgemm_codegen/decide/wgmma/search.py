@@ -1,7 +1,9 @@
 """Choice: the cheapest wgmma candidate.
 
 A tile's floor is what its math, its shared memory and its epilogues take in the fewest rounds;
-tiles are visited from the lowest floor up until the next one's is above the best cost.
+tiles are visited from the lowest floor up until the next one's is above the best cost. Of a tile's
+rings the deepest that fits comes first; fewer slots are cheaper where device memory has more asked
+of it than covers its latency (`reading`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from deepgemm_codegen.decide.wgmma.predict import (
     finish_clocks,
     kernel_clocks,
 )
+from deepgemm_codegen.decide.wgmma.reading import LEAST_ONCE, spared_by_fewer
 from deepgemm_codegen.decide.wgmma.tile import tile_table
 
 if TYPE_CHECKING:
@@ -77,7 +80,7 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
             if not stages:
                 continue
             costed += 1
-            clocks = _cost(task, tile, cluster_m, cluster_n, stages * slice_rows, menu, least)
+            clocks, stages = _cost(task, tile, (cluster_m, cluster_n), rounds, stages, menu, least)
             if clocks < least:
                 least, best = clocks, (tile, cluster_m, cluster_n, stages)
     if best is None:
@@ -120,7 +123,7 @@ def _long_slices(task: Task, tile: Tile, sharers: int, stages: int, menu: WgmmaM
 def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], Tile, int]]:
     """A heap of (floor, order of preference, tile, rounds) of every tile that the menu offers."""
     problem, machine, slices = task.problem, task.machine, task.slices
-    m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once
+    m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once * LEAST_ONCE
     a_k_major, b_k_major = problem.a_k_major, problem.b_k_major
     launch = LAUNCH_US * machine.clock_mhz
     table = tile_table(machine, task.kind, task.result)
@@ -161,29 +164,48 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
 def _cost(
     task: Task,
     tile: Tile,
-    cluster_m: int,
-    cluster_n: int,
-    stages: int,
+    cluster: tuple[int, int],
+    rounds: int,
+    deepest: int,
     menu: WgmmaMenu,
     least: float,
-) -> float:
-    """Clocks of a candidate under its best raster; a floor of them where that is not below `least`.
+) -> tuple[float, int]:
+    """(clocks, stages) of a candidate with its best raster and ring.
 
-    Most candidates lose even if memory delivers their operands once.
+    Where that is not below `least` it may be a floor: most candidates lose even if memory delivers
+    their operands once.
     """
-    clocks = kernel_clocks(task, tile, cluster_m, cluster_n, stages, task.once)
-    if clocks >= least:
-        return clocks
-    traffic = _raster(task, tile, cluster_m, cluster_n, menu)[0] / task.machine.dram_rate
-    if traffic <= task.once:
-        return clocks
-    return kernel_clocks(task, tile, cluster_m, cluster_n, stages, traffic)
+    slice_rows = menu.slice_rows[0]
+
+    def clocks_of(stages: int, once: float) -> float:
+        return kernel_clocks(task, tile, *cluster, stages * slice_rows, once)
+
+    def spared(once: float) -> float:
+        return spared_by_fewer(task, deepest * slice_rows, once / (rounds * task.slices))
+
+    once = task.once
+    clocks = clocks_of(deepest, once)
+    if clocks * spared(once) >= least:
+        return clocks, deepest
+    traffic = _raster(task, tile, *cluster, menu)[0] / task.machine.dram_rate
+    if traffic > once:
+        once = traffic
+        clocks = clocks_of(deepest, once)
+    best = deepest
+    if spared(once) == 1:
+        return clocks, best
+    for stages in reversed(menu.stages[: menu.stages.index(deepest)]):
+        fewer = clocks_of(stages, once)
+        if fewer >= clocks:
+            break
+        clocks, best = fewer, stages
+    return clocks, best
 
 
 def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaMenu) -> int:
     """The deepest useful ring that fits; 0 where cluster, grid or ring is illegal.
 
-    Cost never rises with depth; where only useless depth is on offer, the least of it is taken.
+    Where only useless depth is on offer, the least of it is taken.
     """
     problem, machine = task.problem, task.machine
     if constraints.multicast(tile.tile_n, cluster_m, k_major=problem.b_k_major):

@@ -8,7 +8,14 @@ from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import SUM_BYTES, WHOLE, cut
 from deepgemm_codegen.decide.tma import store_of
-from deepgemm_codegen.decide.wgmma.tile import Kind, Result, slab_bytes, turn_bytes
+from deepgemm_codegen.decide.wgmma.tile import (
+    FINISH_OWN,
+    FINISH_TMA,
+    Kind,
+    Result,
+    slab_bytes,
+    turn_bytes,
+)
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ class Task(NamedTuple):
         once: clocks in which device memory delivers A and B once.
         out: clocks in which it takes D, and delivers C.
         tma_store: whether TMA can write D, if the tile is whole swizzle patterns.
+        step_clocks: of the steps for an element, beside those of an epilogue without any.
     """
 
     problem: Problem
@@ -57,6 +65,7 @@ class Task(NamedTuple):
     once: float
     out: float
     tma_store: bool
+    step_clocks: float
 
     @property
     def result(self) -> Result:
@@ -121,4 +130,6 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         once=once,
         out=out,
         tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",
+        # What the special function units do is half hidden behind what moves the element.
+        step_clocks=max(problem.step_issue, problem.step_special - (FINISH_OWN + FINISH_TMA) / 2),
     )

@@ -1,0 +1,174 @@
+"""What the reading of A and B costs a wgmma kernel: how fast slices arrive, and how late.
+
+A ring has ``depth`` slices on their way while one is multiplied. Too few, and a slice takes as long
+as device memory's latency; too many, and what is asked for queues there:
+
+    flow   = max(L2 bytes / L2 rate, memory), and never less than (latency + flow) / depth
+    memory = norm(bytes / rate * queue, (latency + that) / depth)
+    queue  = 1 + QUEUE * (max(depth * bytes / rate / latency, FREE) - USUAL)
+
+A slice's time through device memory and its wait add in a high norm, not as a maximum: latency
+varies, so that memory runs dry now and then before the wait is the longer of the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
+from deepgemm_codegen.tma import PANEL_BYTES
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.decide.wgmma.task import Task
+    from deepgemm_codegen.decide.wgmma.tile import Tile
+
+__all__ = ["LEAST_ONCE", "Reading", "l2_clocks", "loaded", "reading", "spared_by_fewer"]
+
+QUEUE, FREE, USUAL = 0.005, 2.0, 3.0
+"""How much longer device memory takes for each time more that what all blocks have on their way
+covers its latency; how many times cost nothing; and with how many its rate is counted. Fitted, with
+`NORM`, to 174 kernels of 20 shapes, tiles of which were measured with two to sixteen slots
+(``benchmarks/results/program_sweep_depths_h200.json``): where an operand streams past once two to
+four times are best, and slots beyond cost 1 to 6 %."""
+
+LEAST_ONCE = 1 + QUEUE * (FREE - USUAL)
+"""The least factor on device memory's clocks."""
+
+NORM = 6
+"""In which a slice's time through device memory and its wait add."""
+
+CLUSTER_LATENCY = 390
+"""Clocks until a slot that both blocks have to give back is full again, beyond a lone block's."""
+
+PARTS_FLOW = 1.6
+"""How much longer the L2 takes to deliver to blocks of a cluster along k than to as many blocks
+that sum parts of k apart; why is not known. Fitted with `predict.ROUND_US` to 149 programs of 11
+shapes on an H200 (``benchmarks/results/program_sweep_cluster_k_h200.json``)."""
+
+NARROW = 2.0
+"""How many times as long TMA takes for rows of the slice in which k ends, of an operand along k.
+Fitted as `writing.WRITE`; alone, rows in which the matrix ends took twice as long as whole ones.
+Not of integers, whose constants were fitted without."""
+
+PAST = 90
+"""Clocks a slice that TMA takes longer for a panel that reaches past the matrix, of an operand with
+m or n contiguous. Fitted to 33 kernels of 4096x40x4096, 8 products (in `writing.WRITE`'s file)."""
+
+SCATTER, TOGETHER = 4.8, 256
+"""How much slower device memory delivers rows of the longer operand the fewer of them a block asks
+for together, of which each copy brings 128 bytes; so many are enough. Set by which of 114 programs
+of 8 problems with few rows come first (``benchmarks/results/program_sweep_few_rows_h200.json``)."""
+
+
+class Reading(NamedTuple):
+    """Clocks of the reading of A and B.
+
+    Attributes:
+        flow: a slice, between one's arrival and the next one's.
+        once: in which device memory delivers A and B to the whole kernel, as often as they are
+            asked for, so much being asked for at a time.
+        depth: slices on their way while one is multiplied.
+    """
+
+    flow: float
+    once: float
+    depth: int
+
+
+def reading(
+    task: Task, tile: Tile, cluster: tuple[int, int], stages: int, once: float, rounds: int
+) -> Reading:
+    """The clocks of tiles in so many rounds.
+
+    Args:
+        task: what is computed.
+        tile: its tile.
+        cluster: blocks of a cluster along m and n.
+        stages: ring slots.
+        once: clocks in which device memory delivers A and B as often as they are asked for.
+        rounds: tiles that a multiprocessor computes.
+    """
+    problem, tile_m, tile_n = task.problem, tile.tile_m, tile.tile_n
+    steps = rounds * task.slices
+    ring = steps if task.cluster_k == 1 else task.slices  # that pass through a block's ring
+    depth = min(stages, max(ring, 2)) - 1
+    latency = task.machine.loaded_latency
+    once *= _queue(depth * once / steps / latency)
+    past = PAST * _panels_past(problem, tile_m, tile_n)
+    memory = once / steps * _scattered(problem, tile_m, tile_n) + past
+    flow = max(l2_clocks(task, loaded(task, tile, cluster, rounds)) + past, memory)
+    if ring > depth:
+        if cluster != (1, 1):
+            latency += CLUSTER_LATENCY
+        late = (latency + flow) / depth
+        wait = (latency + memory) / depth
+        if 2 * wait > memory:  # else the norm is within 0.3 % of the longer
+            late = max(late, memory * (1 + (wait / memory) ** NORM) ** (1 / NORM))
+        if late > flow:
+            flow += (late - flow) * (ring - depth) / ring
+    return Reading(flow, once, depth)
+
+
+def spared_by_fewer(task: Task, stages: int, memory: float) -> float:
+    """The least factor on a kernel's clocks that fewer slots than `stages` can bring.
+
+    ``memory`` is at least the clocks in which device memory delivers a slice.
+    """
+    return LEAST_ONCE / _queue(stages * memory / task.machine.loaded_latency)
+
+
+def _queue(covered: float) -> float:
+    """Factor on device memory's clocks where so many times its latency is on its way."""
+    return 1 + QUEUE * (max(covered, FREE) - USUAL)
+
+
+def loaded(task: Task, tile: Tile, cluster: tuple[int, int], rounds: int) -> tuple[float, float]:
+    """Rows of A and columns of B that the busiest multiprocessor loads a slice.
+
+    In one round that is a whole tile; over several, the partial tiles at the edges even out. Each
+    block of a cluster loads its part of what they share.
+    """
+    m, n = task.problem.m, task.problem.n
+    if rounds == 1:
+        rows, columns = float(min(tile.tile_m, m)), float(min(tile.tile_n, n))
+    else:
+        rows, columns = m / -(-m // tile.tile_m), n / -(-n // tile.tile_n)
+    return rows / cluster[1], columns / cluster[0]
+
+
+def l2_clocks(task: Task, lines: tuple[float, float]) -> float:
+    """Clocks a slice in which the L2 delivers so many rows of A and columns of B."""
+    flow = _panel_rows(task, *lines) * PANEL_BYTES * task.heat / task.machine.tma_rate
+    return flow if task.cluster_k == 1 else flow * PARTS_FLOW
+
+
+def _panel_rows(task: Task, rows: float, columns: float) -> float:
+    """Rows of A's and B's panels that TMA brings a slice, or whole ones that take as long."""
+    problem = task.problem
+    if problem.k % task.kind.tile_k == 0 or task.kind.integers:
+        return rows + columns
+    more = (NARROW - 1) / (task.slices * task.parts)  # one of all slices, on the average
+    return rows * (1 + more * problem.a_k_major) + columns * (1 + more * problem.b_k_major)
+
+
+def _scattered(problem: Problem, tile_m: int, tile_n: int) -> float:
+    """Factor on device memory's clocks for how few rows of the longer operand a tile has."""
+    rows = tile_m if problem.m > problem.n else tile_n
+    return 1 + SCATTER * max(1 / rows - 1 / TOGETHER, 0.0)
+
+
+def _panels_past(problem: Problem, tile_m: int, tile_n: int) -> float:
+    """Panels of a tile's operands, with m or n contiguous, that reach past their matrix.
+
+    Boxes are no wider than a matrix that is narrower than a panel (`tma.box_columns`).
+    """
+    found = 0.0
+    for extent, tile, k_major in (
+        (problem.m, tile_m, problem.a_k_major),
+        (problem.n, tile_n, problem.b_k_major),
+    ):
+        if not k_major:
+            tiles = -(-extent // tile)
+            found += tile // PANEL_COLUMNS - max(extent // PANEL_COLUMNS, 1) / tiles
+    return found
