@@ -65,7 +65,6 @@ def from_words(words: str, *, cuda_cores: bool = False) -> str | None:
     if "repack" in found:
         found["repack"] = "on"
     if family == "wgmma":
-        found.pop("tile_k")
         own = {"tiles_at_once": "2" if turn else "1", "cluster_m": "1", "cluster_n": "1"}
         found = {**own, **found, "cluster_k": found["split_k"] if together else "1"}
     return " ".join(f"{name}={value}" for name, value in found.items())

@@ -2,7 +2,8 @@
 
 A plan is a line: the tile, its consumers ("2" share it, "2t" take tiles in turn), then the parts of
 k ("p2": two, added by a second kernel; "c2": two blocks of a cluster), blocks that share A ("n2")
-or B ("m2"), slots of the ring ("s4") and rows of a raster group ("g2").
+or B ("m2"), slots of the ring ("s4"), rows of a raster group ("g2") and elements of k in a slice
+("k128").
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 __all__ = ["SHAPE_SETS"]
 
 _LETTERS = {"p": "split_k", "c": "cluster_k", "n": "cluster_n", "m": "cluster_m",
-            "s": "stages", "g": "raster_group"}  # fmt: skip
+            "s": "stages", "g": "raster_group", "k": "tile_k"}  # fmt: skip
 
 
 def overrides(plan: str) -> str:

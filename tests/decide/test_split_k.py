@@ -287,7 +287,7 @@ def test_the_tree_takes_what_was_measured_among_the_fastest() -> None:
     ratios = []
     document = json.loads(SWEEP.read_text())
     for shape in document["shapes"]:
-        spec = GemmSpec.from_text(f"{shape['problem']} {document['common']} cluster_k=1")
+        spec = GemmSpec.from_text(f"{shape['problem']} {document['common']} cluster_k=1 tile_k=64")
         winner = consider(setting_of(spec, arch)).winner
         assert winner is not None
         measured = {told(p["choice"]): p["us"] for p in shape["programs"] if "us" in p}

@@ -51,7 +51,7 @@ def served_spec(rng: random.Random) -> GemmSpec:
 def least_clocks(task: Task, menu: WgmmaMenu) -> float:
     """The least cost of the whole product, unpruned; infinite when nothing in it is legal."""
     least = inf
-    for tile_m, tile_n, consumers, at_once, cluster_m, cluster_n, stages, group in product(
+    for tile_m, tile_n, consumers, at_once, cluster_m, cluster_n, stages, group, rows in product(
         menu.tile_m,
         menu.tile_n,
         menu.consumers,
@@ -60,14 +60,25 @@ def least_clocks(task: Task, menu: WgmmaMenu) -> float:
         menu.cluster_n,
         menu.stages,
         menu.raster_group,
+        menu.slice_rows,
     ):
         choice = WgmmaChoice(
             tile_m, tile_n, consumers, at_once, stages, cluster_m, cluster_n, group,
-            cluster_k=task.cluster_k,
+            tile_k=rows * task.kind.tile_k, cluster_k=task.cluster_k,
         )  # fmt: skip
+        if rows > 1 and not long_slices_tried(task, choice, menu):
+            continue
         if not any(violations(task, choice)):
             least = min(least, predict(task, choice).clocks)
     return least
+
+
+def long_slices_tried(task: Task, choice: WgmmaChoice, menu: WgmmaMenu) -> bool:
+    """Whether the tree tries a choice with two rows of k in a slice."""
+    problem = task.problem
+    tiles = -(-problem.m // choice.tile_m) * -(-problem.n // choice.tile_n) * task.units
+    alone = choice.consumers == 1 and task.parts == 1 and tiles <= task.machine.sms
+    return alone and choice.stages >= 5 and len(menu.stages) > 1
 
 
 def some_of(menu: WgmmaMenu, rng: random.Random) -> WgmmaMenu:

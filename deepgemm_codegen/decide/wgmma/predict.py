@@ -57,6 +57,10 @@ SYNC = 2.4
 CLUSTER_SYNC, CLUSTER_SLICE = 5.5, 18
 """Clocks a slice that a cluster waits for its other block, and more where consumers take turns."""
 
+LONE = 18
+"""Clocks a row of k that a lone consumer, beside whom nobody multiplies, waits less where it waits
+for two rows at a time. Nine products took 13 to 69 less (``benchmarks/notes.md``)."""
+
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
@@ -68,6 +72,11 @@ power stretches math by: math is twice as fast beside the same bytes. Fitted as
 INTEGER_PAIR = 0.45
 """Part of what power stretches integers' math by that blocks beside each other save, which share A:
 fitted as `INTEGER_FLOW`."""
+
+DRIFT = 0.4
+"""Part of an epilogue that does not count where the writing of D beyond the L2 outlasts the math:
+consumers that share a tile then drift apart, and one multiplies while the other writes. 0.3 to 0.4
+rank products nearly alike; not of integers, whose slabs were fitted without."""
 
 TURN = 420
 """Clocks a tile from one consumer's last slice to the other's first, where they take turns."""
@@ -89,7 +98,13 @@ def roofline(task: Task) -> float:
 
 
 def kernel_clocks(
-    task: Task, tile: Tile, cluster_m: int, cluster_n: int, stages: int, once: float
+    task: Task,
+    tile: Tile,
+    cluster_m: int,
+    cluster_n: int,
+    stages: int,
+    once: float,
+    slice_rows: int = 1,
 ) -> float:
     """Clocks of the whole kernel.
 
@@ -100,16 +115,21 @@ def kernel_clocks(
         cluster_n: the same along n.
         stages: ring slots.
         once: clocks in which device memory delivers A and B as often as they are asked for.
+        slice_rows: rows of k that a slot holds.
     """
     problem, machine, slices = task.problem, task.machine, task.slices
     tile_m, tile_n = tile.tile_m, tile.tile_n
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     cluster = cluster_m * cluster_n
     sync = SYNC if cluster == 1 else SYNC + CLUSTER_SYNC
+    if slice_rows > 1 and tile.consumers == 1:
+        sync -= LONE
     units, at_once = _units(task, tiles_m, tiles_n, cluster_m, cluster_n)
     rounds = -(-units // at_once)
     total = _launches(task, tiles_m * tiles_n, cluster, rounds)
-    flow, once, depth = reading(task, tile, (cluster_m, cluster_n), stages, once, rounds)
+    flow, once, depth, waiting = reading(
+        task, tile, (cluster_m, cluster_n), stages * slice_rows, once, rounds, slice_rows
+    )
     work = max(tile.mma * task.heat, tile.feed)
     work += tile.promotion
     slice_clocks = max(work, flow) + OVERLAP * min(work, flow)
@@ -121,7 +141,7 @@ def kernel_clocks(
             slice_clocks += CLUSTER_SLICE
     if tile.consumers == 1:
         slice_clocks *= 1 + OVERHANG * (tiles_n - problem.n / tile_n)
-    leaving = writing(task, tile, (cluster_m, cluster_n), once, rounds)
+    leaving = writing(task, tile, (cluster_m, cluster_n), once, rounds, waiting)
     finish = finish_clocks(task, tile)
     if problem.c_bytes and not task.partial:
         finish += machine.latency
@@ -184,7 +204,10 @@ def finish_clocks(task: Task, tile: Tile) -> float:
     if task.cluster_k > 1:
         others = (task.cluster_k - 1) / task.cluster_k
         return tile.gather_finish + others * tile.gather_read + steps / task.cluster_k
-    return steps + (tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish)
+    steps += tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish
+    if tile.tiles_at_once == 1 and task.outlast and not task.kind.integers and not task.fits:
+        steps *= 1 - DRIFT * task.outlast
+    return steps
 
 
 def predict(task: Task, choice: WgmmaChoice) -> Prediction:
@@ -204,8 +227,8 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         choice.raster_group,
     )
     once = traffic / machine.dram_rate
-    stages = choice.stages * (choice.tile_k // task.kind.tile_k)
-    clocks = kernel_clocks(task, tile, cluster_m, cluster_n, stages, once)
+    slice_rows = choice.tile_k // task.kind.tile_k
+    clocks = kernel_clocks(task, tile, cluster_m, cluster_n, choice.stages, once, slice_rows)
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     units, at_once = _units(task, tiles_m, tiles_n, cluster_m, cluster_n)
     rounds = -(-units // at_once)
@@ -218,7 +241,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         "device memory": once / steps,
     }
     ring = steps if task.cluster_k == 1 else slices
-    depth = min(stages, max(ring, 2)) - 1
+    depth = max(min(choice.stages * slice_rows, max(ring, 2)) - slice_rows, 1)
     transfer = max(parts["L2"], parts["device memory"])
     parts["latency"] = (machine.loaded_latency + transfer) / depth * (ring > depth)
     bound = max(parts, key=lambda part: parts[part])

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
+from deepgemm_codegen.decide.wgmma.writing import crowd
 from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ LEAST_ONCE = 1 + QUEUE * (FREE - USUAL)
 
 NORM = 6
 """In which a slice's time through device memory and its wait add."""
+
+ABOVE = 2 ** (1 / NORM)
+"""How much more than the longer of two such times they come to, at most."""
+
+NEARER = 0.5
+"""How much sooner a slice comes of operands that are nothing beside D, and wait in the L2."""
 
 CLUSTER_LATENCY = 390
 """Clocks until a slot that both blocks have to give back is full again, beyond a lone block's."""
@@ -64,20 +71,31 @@ of 8 problems with few rows come first (``benchmarks/results/program_sweep_few_r
 class Reading(NamedTuple):
     """Clocks of the reading of A and B.
 
+    A slice is a row of k here, of 128 bytes, wherever a slot holds two.
+
     Attributes:
         flow: a slice, between one's arrival and the next one's.
         once: in which device memory delivers A and B to the whole kernel, as often as they are
             asked for, so much being asked for at a time.
         depth: slices on their way while one is multiplied.
+        waiting: how full of them the ring is, from 0 to 1: y / (1 + y), the L2 delivering as many
+            in y times a latency.
     """
 
     flow: float
     once: float
     depth: int
+    waiting: float
 
 
 def reading(
-    task: Task, tile: Tile, cluster: tuple[int, int], stages: int, once: float, rounds: int
+    task: Task,
+    tile: Tile,
+    cluster: tuple[int, int],
+    rows: int,
+    once: float,
+    rounds: int,
+    slice_rows: int = 1,
 ) -> Reading:
     """The clocks of tiles in so many rounds.
 
@@ -85,37 +103,52 @@ def reading(
         task: what is computed.
         tile: its tile.
         cluster: blocks of a cluster along m and n.
-        stages: ring slots.
+        rows: of k that the ring holds.
         once: clocks in which device memory delivers A and B as often as they are asked for.
         rounds: tiles that a multiprocessor computes.
+        slice_rows: rows of k in a slot, which are multiplied together.
     """
     problem, tile_m, tile_n = task.problem, tile.tile_m, tile.tile_n
     steps = rounds * task.slices
     ring = steps if task.cluster_k == 1 else task.slices  # that pass through a block's ring
-    depth = min(stages, max(ring, 2)) - 1
+    depth = max(min(rows, max(ring, 2)) - slice_rows, 1)
     latency = task.machine.loaded_latency
-    once *= _queue(depth * once / steps / latency)
-    past = PAST * _panels_past(problem, tile_m, tile_n)
+    once *= _queue(depth * once / steps / latency * task.reads)
+    l2 = l2_clocks(task, loaded(task, tile, cluster, rounds))
+    ahead = depth * l2 / latency
+    along_k = problem.a_k_major and problem.b_k_major
+    past = 0.0 if along_k else PAST * _panels_past(problem, tile_m, tile_n)
     memory = once / steps * _scattered(problem, tile_m, tile_n) + past
-    flow = max(l2_clocks(task, loaded(task, tile, cluster, rounds)) + past, memory)
+    flow = max(l2 + past, memory)
     if ring > depth:
+        latency *= 1 - NEARER * task.sparse
         if cluster != (1, 1):
             latency += CLUSTER_LATENCY
-        late = (latency + flow) / depth
+        late = max(flow, (latency + flow) / depth)
         wait = (latency + memory) / depth
-        if 2 * wait > memory:  # else the norm is within 0.3 % of the longer
+        if max(memory, wait) * ABOVE > late:
             late = max(late, memory * (1 + (wait / memory) ** NORM) ** (1 / NORM))
         if late > flow:
             flow += (late - flow) * (ring - depth) / ring
-    return Reading(flow, once, depth)
+    return Reading(flow, once, depth, ahead / (1 + ahead))
 
 
-def spared_by_fewer(task: Task, stages: int, memory: float) -> float:
-    """The least factor on a kernel's clocks that fewer slots than `stages` can bring.
+def spared_by_fewer(task: Task, tile: Tile, rows: int, memory: float) -> float:
+    """The least factor on a kernel's clocks that a ring for fewer slices can bring.
 
-    ``memory`` is at least the clocks in which device memory delivers a slice.
+    Args:
+        task: what is computed.
+        tile: its tile.
+        rows: of k that the ring holds.
+        memory: clocks in which device memory delivers a slice, at least.
     """
-    return LEAST_ONCE / _queue(stages * memory / task.machine.loaded_latency)
+    latency = task.machine.loaded_latency
+    factor = LEAST_ONCE / _queue(rows * memory / latency * task.reads)
+    if task.sparse:
+        most = NARROW * rows * (tile.tile_m + tile.tile_n) * PANEL_BYTES
+        most *= task.heat / task.machine.tma_rate / latency
+        factor *= crowd(task, 0.0) / crowd(task, most / (1 + most))
+    return factor
 
 
 def _queue(covered: float) -> float:

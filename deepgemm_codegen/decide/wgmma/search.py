@@ -8,8 +8,9 @@ of it than covers its latency (`reading`).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop
-from itertools import product
+from itertools import pairwise, product
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,7 @@ from deepgemm_codegen.decide.wgmma.predict import (
     CLUSTER_SYNC,
     CLUSTER_US,
     LAUNCH_US,
+    LONE,
     SYNC,
     finish_clocks,
     kernel_clocks,
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
 
-__all__ = ["WgmmaFound", "search"]
+__all__ = ["LEAST_LONG", "WgmmaFound", "search", "slice_rows_tried"]
 
-LEAST_ROWS = 10
-"""Rows of k that a ring holds for slices of two: five slots. With five to eight, products took 0.82
-to 0.96 of the time (64x8 to 64x80), with four 1.03 to 1.08 (64x112, 64x128)."""
+LEAST_LONG = 5
+"""Slots of a ring whose slices have two rows of k. With five to eight, products took 0.82 to 0.96
+of the time (64x8 to 64x80), with four 1.03 to 1.08 (64x112, 64x128)."""
 
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
@@ -64,8 +66,8 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
     ]
     heap = _floors(task, menu)
     least = below
-    best: tuple[Tile, int, int, int] | None = None
-    costed, slice_rows = 0, menu.slice_rows[0]
+    best: tuple[Tile, int, int, int, int] | None = None
+    costed = 0
     while heap:
         floor, _, tile, rounds = heappop(heap)
         if floor >= least:
@@ -76,18 +78,18 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
                 extra = CLUSTER_US * machine.clock_mhz + CLUSTER_SYNC * steps
                 if (floor + extra) * ROUNDING >= least:
                     continue
-            stages = _stages(task, tile, cluster_m, cluster_n, menu)
-            if not stages:
-                continue
-            costed += 1
-            clocks, stages = _cost(task, tile, (cluster_m, cluster_n), rounds, stages, menu, least)
-            if clocks < least:
-                least, best = clocks, (tile, cluster_m, cluster_n, stages)
+            for slice_rows in slice_rows_tried(task, tile, cluster_m * cluster_n, menu):
+                cluster = cluster_m, cluster_n
+                counts = _counts(task, tile, cluster, slice_rows, menu)
+                if not counts:
+                    continue
+                costed += 1
+                clocks, stages = _cost(task, tile, cluster, rounds, slice_rows, counts, menu, least)
+                if clocks < least:
+                    least, best = clocks, (tile, *cluster, stages, slice_rows)
     if best is None:
         return None
-    tile, cluster_m, cluster_n, stages = best
-    if _long_slices(task, tile, cluster_m * cluster_n, stages, menu):
-        stages, slice_rows = stages // 2, 2
+    tile, cluster_m, cluster_n, stages, slice_rows = best
     choice = WgmmaChoice(
         tile_m=tile.tile_m,
         tile_n=tile.tile_n,
@@ -104,20 +106,21 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
     return WgmmaFound(choice, least, costed)
 
 
-def _long_slices(task: Task, tile: Tile, sharers: int, stages: int, menu: WgmmaMenu) -> bool:
-    """Whether a slice has two rows of k, so that a lone consumer waits half as often.
+def slice_rows_tried(task: Task, tile: Tile, sharers: int, menu: WgmmaMenu) -> tuple[int, ...]:
+    """Rows of k that a slice may have: two also for a lone consumer, which waits half as often.
 
     Measured where every block has one tile.
     """
     problem = task.problem
     tiles = -(-problem.m // tile.tile_m) * -(-problem.n // tile.tile_n) * task.units
-    return (
+    if (
         len(menu.slice_rows) > 1 < len(menu.stages)
         and (tile.consumers, task.parts) == (1, 1)
         and tiles <= task.machine.sms
-        and stages >= LEAST_ROWS
         and not constraints.long_slice(task, tile.tile_m, tile.tile_n, sharers)
-    )
+    ):
+        return menu.slice_rows
+    return menu.slice_rows[:1]
 
 
 def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], Tile, int]]:
@@ -126,6 +129,7 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
     m, n, sms, heat, once = problem.m, problem.n, machine.sms, task.heat, task.once * LEAST_ONCE
     a_k_major, b_k_major = problem.a_k_major, problem.b_k_major
     launch = LAUNCH_US * machine.clock_mhz
+    long_slices = len(menu.slice_rows) > 1 < len(menu.stages) and task.parts == 1
     table = tile_table(machine, task.kind, task.result)
     counts_n = {
         tile_n: -(-n // tile_n)
@@ -152,7 +156,8 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
                 loop = rounds * slices * max(mma, feed)
                 finish = finish_clocks(task, tile)
                 if tile.tiles_at_once == 1:  # a finish may hide the next tile's first slices
-                    floor = launch + max(loop + rounds * finish, once) + rounds * slices * SYNC
+                    sync = SYNC if tile.consumers > 1 or not long_slices else SYNC - LONE
+                    floor = launch + max(loop + rounds * finish, once) + rounds * slices * sync
                 else:
                     floor = launch + max(loop, once) + finish
                 order = -tile_n, -tile_m, tile.tiles_at_once, -tile.consumers
@@ -166,73 +171,76 @@ def _cost(
     tile: Tile,
     cluster: tuple[int, int],
     rounds: int,
-    deepest: int,
+    slice_rows: int,
+    counts: tuple[int, ...],
     menu: WgmmaMenu,
     least: float,
 ) -> tuple[float, int]:
-    """(clocks, stages) of a candidate with its best raster and ring.
+    """(clocks, stages) of a candidate with its best raster and ring, of so many slots.
 
     Where that is not below `least` it may be a floor: most candidates lose even if memory delivers
     their operands once.
     """
-    slice_rows = menu.slice_rows[0]
 
     def clocks_of(stages: int, once: float) -> float:
-        return kernel_clocks(task, tile, *cluster, stages * slice_rows, once)
+        return kernel_clocks(task, tile, *cluster, stages, once, slice_rows)
 
-    def spared(once: float) -> float:
-        return spared_by_fewer(task, deepest * slice_rows, once / (rounds * task.slices))
+    def spared(stages: int, once: float) -> float:
+        memory = once / (rounds * task.slices)
+        return spared_by_fewer(task, tile, stages * slice_rows, memory)
 
-    once = task.once
-    clocks = clocks_of(deepest, once)
-    if clocks * spared(once) >= least:
-        return clocks, deepest
+    best, once = counts[-1], task.once
+    clocks = clocks_of(best, once)
+    if clocks * spared(best, once) >= least:
+        return clocks, best
     traffic = _raster(task, tile, *cluster, menu)[0] / task.machine.dram_rate
     if traffic > once:
         once = traffic
-        clocks = clocks_of(deepest, once)
-    best = deepest
-    if spared(once) == 1:
-        return clocks, best
-    for stages in reversed(menu.stages[: menu.stages.index(deepest)]):
-        fewer = clocks_of(stages, once)
-        if fewer >= clocks:
+        clocks = clocks_of(best, once)
+    fewer = clocks
+    for above, stages in pairwise(reversed(counts)):
+        spare = spared(above, once)
+        if spare == 1 or fewer * spare >= least:
             break
-        clocks, best = fewer, stages
+        fewer = clocks_of(stages, once)
+        if fewer > clocks:  # the least is found: what fewer slots spare, and what they cost, grows
+            break
+        if fewer < clocks:
+            clocks, best = fewer, stages
     return clocks, best
 
 
-def _stages(task: Task, tile: Tile, cluster_m: int, cluster_n: int, menu: WgmmaMenu) -> int:
-    """The deepest useful ring that fits; 0 where cluster, grid or ring is illegal.
+def _counts(
+    task: Task, tile: Tile, cluster: tuple[int, int], slice_rows: int, menu: WgmmaMenu
+) -> tuple[int, ...]:
+    """The slots of the useful rings that fit; none where cluster, grid or ring is illegal.
 
     Where only useless depth is on offer, the least of it is taken.
     """
     problem, machine = task.problem, task.machine
+    cluster_m, cluster_n = cluster
     if constraints.multicast(tile.tile_n, cluster_m, k_major=problem.b_k_major):
-        return 0
+        return ()
     clusters_n = -(-problem.n // (tile.tile_n * cluster_n))
     clusters = -(-problem.m // (tile.tile_m * cluster_m)) * clusters_n * task.units
     if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
-        return 0
+        return ()
     store = tile.tma_bytes if task.tma_store and tile.whole_panels else tile.slab_bytes
-    slice_rows = menu.slice_rows[0]
     if slice_rows > 1 and constraints.long_slice(
         task, tile.tile_m, tile.tile_n, cluster_m * cluster_n
     ):
-        return 0
+        return ()
     room = machine.shared_per_block - (store if task.parts == 1 and not task.partial else 0)
     if constraints.alone(cluster_m * cluster_n, task.cluster_k):
-        return 0
+        return ()
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
     useful = -(-task.slices // slice_rows) * (rounds if task.cluster_k == 1 else 1)
-    best = 0
-    for count in menu.stages:
-        if count * tile.stage_bytes * slice_rows > room:
-            break
-        best = count
-        if count >= useful:
-            break
-    return best
+    first = 0
+    if slice_rows > menu.slice_rows[0]:  # nobody asked for it
+        first = bisect_left(menu.stages, LEAST_LONG)
+    fitting = bisect_right(menu.stages, room // (tile.stage_bytes * slice_rows))
+    enough = max(bisect_left(menu.stages, useful), first) + 1
+    return menu.stages[first : min(fitting, enough)]
 
 
 def _raster(

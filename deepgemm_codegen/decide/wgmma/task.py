@@ -36,6 +36,15 @@ INTEGER_HEAT = 0.07
 """The first of them for integers, fitted as `predict.INTEGER_FLOW`."""
 
 
+MOSTLY = 2 / 3
+"""Part of device memory's bytes that A and B have where what they have on its way queues: slices of
+64-cubed do, and those of 384x384x64, of whose bytes they are a quarter, like a deep ring."""
+
+MANY = 8
+"""How many times D's bytes are those of A and B where all of them wait in the L2, as the products
+of `writing.CROWD` say: from there on down latency counts as ever, and rings are as deep as fits."""
+
+
 class Task(NamedTuple):
     """What every candidate of one problem shares.
 
@@ -51,7 +60,11 @@ class Task(NamedTuple):
         once: clocks in which device memory delivers A and B once.
         out: clocks in which it takes D, and delivers C.
         tma_store: whether TMA can write D, if the tile is whole swizzle patterns.
+        fits: whether the L2 holds D with the operands; it is then written as it would be delivered.
         step_clocks: of the steps for an element, beside those of an epilogue without any.
+        outlast: part of device memory's time by which the writing of D outlasts the math.
+        reads: how far device memory reads, and does not write: 1 from `MOSTLY` of its bytes on.
+        sparse: how few A and B are beside D: 1 where they are nothing, 0 from an eighth on.
     """
 
     problem: Problem
@@ -65,7 +78,11 @@ class Task(NamedTuple):
     once: float
     out: float
     tma_store: bool
+    fits: bool
     step_clocks: float
+    outlast: float
+    reads: float
+    sparse: float
 
     @property
     def result(self) -> Result:
@@ -114,7 +131,8 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
     flop = 2 * problem.batch * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
     kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted, problem.scaled)
-    once = compulsory_bytes(problem) / machine.dram_rate
+    operands = compulsory_bytes(problem)
+    once = operands / machine.dram_rate
     out = output_bytes(problem if together else cut(problem, parts)) / machine.dram_rate
     busy = math / max(math, once + out, 1.0)  # part of the time, at most, that tensor cores work
     most = INTEGER_HEAT if kind.integers else HEAT
@@ -131,5 +149,9 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         out=out,
         tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",
         # What the special function units do is half hidden behind what moves the element.
+        fits=operands + output_bytes(problem) <= machine.l2_bytes,
+        outlast=max((out - math) / max(once + out, 1.0), 0.0),
+        reads=min(once / max(once + out, 1.0) / MOSTLY, 1.0),
+        sparse=max(1 - MANY * once / max(out, 1.0), 0.0),
         step_clocks=max(problem.step_issue, problem.step_special - (FINISH_OWN + FINISH_TMA) / 2),
     )

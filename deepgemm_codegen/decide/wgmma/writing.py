@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.prediction import output_bytes
-from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.wgmma.constraints import FRAGMENT_M
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
 
-__all__ = ["Writing", "writing"]
+__all__ = ["Writing", "crowd", "writing"]
 
 WRITE, WRITE_APART, WRITE_COLUMNS = 0.9, 0.35, 5
 """How much longer device memory takes to write D than to deliver as many bytes: at all, more where
@@ -25,6 +23,14 @@ TURNS_HIGH = 1.04
 """How much longer D takes from consumers in turns that have two fragments of rows each; why is not
 known. At 2048x2048x128, 32 products, 128x128 to 128x192 took 93 to 98 us, 64x128 to 64x256 89 to
 92."""
+
+CROWD, CROWD_USUAL = 0.16, 0.6
+"""How much longer D beyond the L2 takes to be written the more slices wait in the ring before the
+one in use, where A and B are nothing beside D, and with how many (`Reading.waiting`) `WRITE` was
+fitted; why is not known. At 4096x4096x40 and 4096x4096x64, 8 products, tiles of 128x128 in clusters
+of 1x2 took 76.1 us with two slots, 78.1 to 79.2 with three, 80.6 to 82.3 with six; a ring of six of
+which two are used is as fast as one of two: its memory is not what matters
+(``benchmarks/results/program_sweep_rings_h200.json``, ``benchmarks/notes.md``)."""
 
 PASS = 1 / 24
 """Clocks of a byte of D on the way on which slices arrive, where it leaves by TMA and the L2 does
@@ -74,7 +80,14 @@ class Writing(NamedTuple):
     last: float
 
 
-def writing(task: Task, tile: Tile, cluster: tuple[int, int], once: float, rounds: int) -> Writing:
+def writing(
+    task: Task,
+    tile: Tile,
+    cluster: tuple[int, int],
+    once: float,
+    rounds: int,
+    waiting: float = CROWD_USUAL,
+) -> Writing:
     """The clocks of tiles in so many rounds.
 
     Args:
@@ -83,13 +96,16 @@ def writing(task: Task, tile: Tile, cluster: tuple[int, int], once: float, round
         cluster: blocks of a cluster along m and n.
         once: clocks in which device memory delivers A and B as often as they are asked for.
         rounds: tiles that a multiprocessor computes.
+        waiting: see `Reading`.
     """
-    out, fits = task.out / rounds, _fits(task)
+    out, fits = task.out / rounds, task.fits
+    crowded = crowd(task, waiting) if task.sparse and not fits else 1.0
     slabs = not task.partial and not (task.tma_store and tile.whole_panels)
     if slabs:
         whole = tile.tile_n * task.problem.d_bytes % WHOLE == 0
         apart = 0.0 if fits else _apart(task)
         written = out * (SLAB_WRITE + apart * (SLAB_FAR if whole else SLAB_FAR + SLAB_PARTIAL))
+        written *= crowded
         passed = SLAB_PASS * tile.tile_m * tile.tile_n * task.problem.d_bytes
         passed += SLAB_MEET * (cluster != (1, 1))
         shown = SLAB_SHOWN * apart * out
@@ -100,16 +116,16 @@ def writing(task: Task, tile: Tile, cluster: tuple[int, int], once: float, round
         written *= TURNS_HIGH
     if task.partial:
         return Writing(written, written, 0.0, 0.0, LAST_WRITE * out)
+    written *= crowded
     passed = 0.0
     if not fits:
         passed = PASS * tile.tile_m * tile.tile_n // problem.halves * problem.d_bytes
     return Writing(once / rounds + written, written, 0.0, passed, LAST_WRITE * out)
 
 
-def _fits(task: Task) -> bool:
-    """Whether the L2 holds D with the operands; it is then written as it would be delivered."""
-    problem = task.problem
-    return compulsory_bytes(problem) + output_bytes(problem) <= task.machine.l2_bytes
+def crowd(task: Task, waiting: float) -> float:
+    """How much longer D beyond the L2 takes to be written beside so many waiting slices."""
+    return 1 + CROWD * task.sparse * (waiting - CROWD_USUAL)
 
 
 def _factor(task: Task, columns: int) -> float:
