@@ -1,4 +1,4 @@
-"""The set "rings" of ``program_sweep.py``: rings from short to deep in several tiles of a product.
+"""Sets of ``program_sweep.py``: rings from short to deep, and tiles that end inside a panel of B.
 
 Plans are lines as in ``shape_sets.py``.
 """
@@ -6,6 +6,7 @@ Plans are lines as in ``shape_sets.py``.
 from __future__ import annotations
 
 from depth_sets import slots
+from shape_sets import plans
 
 __all__ = ["RING_SETS"]
 
@@ -274,5 +275,46 @@ RINGS: dict[str, list[str]] = {
 }
 """Few rows, batches, products that write most of what they move, int8 and scales by block."""
 
-RING_SETS: dict[str, list[tuple[str, list[str]]]] = {"rings": list(RINGS.items())}
+RAGGED: dict[str, list[str]] = {
+    "m=4096 n=2112 k=7168": plans(
+        "128x176 2", "128x256 2", "128x192 2", "256x176 2", "128x128 2t", "128x144 2", "128x240 2"
+    ),
+    "m=512 n=14336 k=4096": plans(
+        "128x224 2",
+        "128x256 2",
+        "128x192 2t",
+        "128x192 2",
+        "128x224 2 m2",
+        "256x112 2",
+        "128x216 2",
+    ),
+    "m=1024 n=5120 k=640": plans(
+        "256x160 2", "128x160 2", "128x128 2t", "128x256 2", "128x192 2t", "128x128 2", "128x80 2"
+    ),
+    "m=2048 n=28672 k=4096": plans(
+        "128x160 2", "128x256 2", "128x192 2", "128x176 2", "128x224 2", "128x208 2", "128x128 2t"
+    ),
+    "m=4096 n=7168 k=2048": plans(
+        "128x128 2t", "128x256 2", "128x224 2", "128x160 2", "128x176 2", "128x192 2t"
+    ),
+    "m=4096 n=24576 k=1536": plans(
+        "128x128 2t", "128x256 2", "128x192 2t", "128x176 2", "128x208 2"
+    ),
+    "m=6144 n=2304 k=768": plans("128x128 2t", "256x144 2", "128x144 2", "128x192 2t", "128x256 2"),
+    "m=4096 n=320 k=1280": plans("64x192 2t", "128x80 2", "64x128 1", "128x112 2", "128x160 2"),
+    "m=4096 n=320 k=320": plans("128x96 2", "128x64 2", "128x112 2", "128x80 2", "64x128 1"),
+    "m=4096 n=2560 k=320": plans("128x128 2t", "256x160 2", "128x160 2", "128x192 2t"),
+    "m=8192 n=960 k=320": plans("64x192 2t", "128x160 2", "128x192 2t", "128x128 2t"),
+    "m=6144 n=768 k=3072": plans("64x192 2t", "128x160 2", "128x192 2", "128x112 2"),
+}
+"""Products with n contiguous in B; `constraints.PAST` has since ruled some of the tiles out."""
+
+RING_SETS: dict[str, list[tuple[str, list[str]]]] = {
+    "rings": list(RINGS.items()),
+    "ragged": [
+        (f"{shape} layout={layout} dtype=bf16", lines)
+        for shape, lines in RAGGED.items()
+        for layout in ("nn", "tn")
+    ],
+}
 """By name, as `program_sets.SETS` has them."""

@@ -129,8 +129,18 @@ class TmaOperand(MatrixOperand):
 
     @property
     def panels(self) -> int:
-        """Panels that a tile's row is cut into; each is one copy."""
-        return self.columns.tile // self.panel_columns
+        """Panels that hold a tile's row; each is one copy, of columns past the tile as well."""
+        return -(-self.columns.tile // self.panel_columns)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of the tile's panels."""
+        return self.panels * PANEL_BYTES
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the tile ends inside its last panel."""
+        return self.columns.tile % self.panel_columns != 0
 
     @property
     def panel_bytes(self) -> int:

@@ -206,11 +206,40 @@ def test_columns_beside_the_widest_tile_leave_its_four_slots() -> None:
     assert (body.consumers, body.stages, body.staged) == (2, 4, 1)
 
 
-def test_operands_with_m_or_n_contiguous_travel_in_whole_panels() -> None:
-    for n in (320, 640, 2112):
-        body = wgmma_body(plan_of(f"m=4096 n={n} k=1024 layout=tn"))
-        assert body.b.major == "mn"
-        assert body.tile_n % 64 == 0
+@pytest.mark.parametrize(
+    ("tile_n", "panels"), [(64, 1), (112, 2), (176, 3), (192, 3), (224, 4), (256, 4)]
+)
+def test_operands_with_n_contiguous_travel_in_panels_of_which_a_tile_may_end_in_the_last(
+    tile_n: int, panels: int
+) -> None:
+    given = f"tile_m=128 tile_n={tile_n} consumers=2 tiles_at_once=1"
+    plan = plan_of(f"m=4096 n=2304 k=1024 layout=tn {given}")
+    b = wgmma_body(plan).b
+    assert (b.major, b.panels, b.ragged) == ("mn", panels, tile_n % 64 != 0)
+    assert b.bytes == b.landed_bytes == panels * 64 * 128
+    assert [each.box for each in plan.tensor_maps if each.pointer == "b"] == [(64, 64)]
+
+
+@pytest.mark.parametrize("layout", ["nn", "tn"])
+def test_a_tile_ends_inside_a_panel_where_that_fills_the_last_wave(layout: str) -> None:
+    # 384 tiles of 176 columns on 132 multiprocessors, where 544 of 128 leave a wave nearly empty.
+    body = wgmma_body(plan_of(f"m=4096 n=2112 k=7168 layout={layout} dtype=bf16"))
+    assert (body.tile_n, body.consumers, body.tiles_at_once) == (176, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "columns"),
+    [
+        ("tile_n=48", 48),
+        ("tile_n=144 consumers=2", 16),  # 48 of 192 columns for nobody
+        ("tile_n=176 tiles_at_once=2", 48),
+        ("tile_n=176 consumers=1", 48),
+        ("tile_n=176 consumers=2 epilogue=bias ldd=2305", 48),
+    ],
+)
+def test_only_consumers_that_share_a_tile_end_inside_a_panel(given: str, columns: int) -> None:
+    with pytest.raises(InputError, match=f"{columns} rows or columns are no whole panel of 64"):
+        plan_of(f"m=4096 n=2304 k=1024 layout=nn family=wgmma {given}")
 
 
 @pytest.mark.parametrize(

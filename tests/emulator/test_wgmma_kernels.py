@@ -85,6 +85,29 @@ def test_slices_of_two_rows_of_k(
     assert_exact(solve(kernel, grid=1))
 
 
+@pytest.mark.parametrize(
+    ("choice", "fields"),
+    [
+        ((128, 176, 2, 1, 2, 1, 1, 8), {"m": 200, "n": 200, "k": 136, "layout": "nn"}),
+        ((128, 224, 2, 1, 2, 1, 1, 8), {"m": 136, "n": 232, "k": 72, "layout": "tn"}),
+        ((128, 112, 2, 1, 3, 1, 1, 8), {"m": 64, "n": 40, "k": 200, "layout": "nn"}),
+        ((128, 112, 2, 1, 3, 2, 1, 8), {"m": 304, "n": 232, "k": 72, "layout": "nn"}),
+        ((128, 112, 2, 1, 2, 1, 2, 8), {"m": 120, "n": 280, "k": 72, "layout": "tn"}),
+        # D^T = B^T * A^T: the plan's B is the caller's A.
+        (
+            (128, 112, 2, 1, 2, 1, 1, 8),
+            {"m": 120, "n": 72, "k": 72, "layout": "tt", "layout_d": "t"},
+        ),
+    ],
+)  # fmt: skip
+def test_tiles_that_end_inside_a_panel(choice: tuple[int, ...], fields: dict[str, Any]) -> None:
+    kernel = build(choice, **fields)
+    body = kernel.plan.body
+    assert isinstance(body, Wgmma)
+    assert body.b.ragged
+    assert_exact(solve(kernel, grid=body.cluster))
+
+
 @pytest.mark.parametrize("slices", [1, 2, 3, 4, 5])
 def test_fewer_slices_than_slots_and_more(slices: int) -> None:
     # P05 and P10 of the known faults: one block carries its slots from tile to tile.

@@ -91,6 +91,12 @@ NARROW = ("m=100 n=72 k=40 layout=nt arch=sm_90a", WgmmaChoice(64, 64, 1, 1, 2, 
 NARROW_N = ("m=100 n=40 k=200 layout=nn arch=sm_90a", WgmmaChoice(64, 64, 1, 1, 2, 1, 1, 8))
 """Rows of B that end inside a panel."""
 
+RAGGED = (
+    "m=200 n=224 k=200 batch=2 layout=nn arch=sm_90a",
+    WgmmaChoice(128, 112, 2, 1, 2, 1, 1, 8),
+)
+"""Tiles of B that end inside a panel of 64 columns, behind maps of three dimensions."""
+
 LONG_SLICES = (
     "m=200 n=136 k=400 layout=nt arch=sm_90a",
     WgmmaChoice(64, 64, 1, 1, 3, 1, 1, 8, tile_k=128),
@@ -101,6 +107,7 @@ KINDS: dict[str, tuple[str, Choice | None]] = {
     "long slices": LONG_SLICES,
     "narrow": NARROW,
     "narrow n": NARROW_N,
+    "ragged": RAGGED,
     "tails": TAILS,
     "odd": ODD,
     "panels": PANELS,
@@ -206,6 +213,11 @@ MUTANTS = {
     ),
     "behind narrow rows along n too little is cleared": Mutant(
         "narrow n", r"\(5 \+ at % 3\)", "(5 + at % 2)", seen="uninit"
+    ),
+    "the panel that a tile ends in left out": Mutant("ragged", r"panel < 2; ", "panel < 1; "),
+    "every panel of a ragged tile from the first": Mutant("ragged", r"n0 \+ panel \* 64", "n0"),
+    "every panel of a ragged tile to the first": Mutant(
+        "ragged", r"panel \* \(TILE_K \* 128\)", "0"
     ),
     "a step of wgmma less": Mutant("narrow", r"STEPS = 3,", "STEPS = 2,"),
     "a slot waits for bytes that do not come": Mutant(

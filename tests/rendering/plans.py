@@ -659,6 +659,25 @@ GOLDEN: dict[str, Program] = {
         arch="sm_90a",
     ),
     # A fused feed-forward layer: what follows the product in registers, D by TMA.
+    # Tiles that end inside a panel of B's columns, which a cluster may share.
+    "wgmma_ragged_tn": _plan(
+        WgmmaChoice(128, 176, 2, 1, 4, 1, 1, 16),
+        m=4096,
+        n=2112,
+        k=7168,
+        dtype="bf16",
+        layout="tn",
+        arch="sm_90a",
+    ),
+    "wgmma_ragged_cluster_nn": _plan(
+        WgmmaChoice(128, 112, 2, 1, 4, 2, 1, 8),
+        m=1024,
+        n=672,
+        k=1000,
+        batch=3,
+        layout="nn",
+        arch="sm_90a",
+    ),
     "wgmma_gelu_nt": _plan(
         WgmmaChoice(128, 256, 2, 1, 3, 1, 1, 16),
         m=4000,

@@ -5,7 +5,7 @@ as device memory's latency; too many, and what is asked for queues there:
 
     flow   = max(L2 bytes / L2 rate, memory), and never less than (latency + flow) / depth
     memory = norm(bytes / rate * queue, (latency + that) / depth)
-    queue  = 1 + QUEUE * (max(depth * bytes / rate / latency, FREE) - USUAL)
+    queue  = 1 + QUEUE * (max((depth - HELD) * bytes / rate / latency, FREE) - USUAL)
 
 A slice's time through device memory and its wait add in a high norm, not as a maximum: latency
 varies, so that memory runs dry now and then before the wait is the longer of the two.
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAST_ONCE", "Reading", "l2_clocks", "loaded", "reading", "spared_by_fewer"]
 
-QUEUE, FREE, USUAL = 0.005, 2.0, 3.0
+QUEUE, HELD, FREE, USUAL = 0.005, 1, 1.2, 3.0
 """How much longer device memory takes for each time more that what all blocks have on their way
-covers its latency; how many times cost nothing; and with how many its rate is counted. Fitted, with
-`NORM`, to 174 kernels of 20 shapes, tiles of which were measured with two to sixteen slots
-(``benchmarks/results/program_sweep_depths_h200.json``): where an operand streams past once two to
-four times are best, and slots beyond cost 1 to 6 %."""
+covers its latency; slices of the ring that are not, as slots are given back a slice late; how many
+times cost nothing; and with how many its rate is counted. Fitted, with `NORM`, to 174 kernels of 20
+shapes, tiles of which were measured with two to sixteen slots, and to 424 of 36
+(``benchmarks/results/program_sweep_depths_h200.json``, ``program_sweep_rings_h200.json``): where an
+operand streams past once one to three times are best, and slots beyond cost 1 to 6 %."""
 
 LEAST_ONCE = 1 + QUEUE * (FREE - USUAL)
 """The least factor on device memory's clocks."""
@@ -113,7 +114,7 @@ def reading(
     ring = steps if task.cluster_k == 1 else task.slices  # that pass through a block's ring
     depth = max(min(rows, max(ring, 2)) - slice_rows, 1)
     latency = task.machine.loaded_latency
-    once *= _queue(depth * once / steps / latency * task.reads)
+    once *= _queue((depth - HELD) * once / steps / latency * task.reads)
     l2 = l2_clocks(task, loaded(task, tile, cluster, rounds))
     ahead = depth * l2 / latency
     along_k = problem.a_k_major and problem.b_k_major
@@ -163,10 +164,11 @@ def loaded(task: Task, tile: Tile, cluster: tuple[int, int], rounds: int) -> tup
     block of a cluster loads its part of what they share.
     """
     m, n = task.problem.m, task.problem.n
+    landed = task.landed_columns(tile.tile_n)
     if rounds == 1:
-        rows, columns = float(min(tile.tile_m, m)), float(min(tile.tile_n, n))
+        rows, columns = float(min(tile.tile_m, m)), float(min(landed, n))
     else:
-        rows, columns = m / -(-m // tile.tile_m), n / -(-n // tile.tile_n)
+        rows, columns = m / -(-m // tile.tile_m), n / -(-n // tile.tile_n) * landed / tile.tile_n
     return rows / cluster[1], columns / cluster[0]
 
 
@@ -203,5 +205,10 @@ def _panels_past(problem: Problem, tile_m: int, tile_n: int) -> float:
     ):
         if not k_major:
             tiles = -(-extent // tile)
-            found += tile // PANEL_COLUMNS - max(extent // PANEL_COLUMNS, 1) / tiles
+            panels = -(-tile // PANEL_COLUMNS)
+            if tile % PANEL_COLUMNS == 0:
+                found += panels - max(extent // PANEL_COLUMNS, 1) / tiles
+            else:  # only the last tile has any, of which the whole ones lie inside
+                last = (extent - (tiles - 1) * tile) // PANEL_COLUMNS
+                found += (panels - max(last, tiles == 1)) / tiles
     return found

@@ -28,6 +28,7 @@ from deepgemm_codegen.decide.wgmma.predict import (
 )
 from deepgemm_codegen.decide.wgmma.reading import LEAST_ONCE, spared_by_fewer
 from deepgemm_codegen.decide.wgmma.tile import tile_table
+from deepgemm_codegen.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu
@@ -131,11 +132,18 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
     launch = LAUNCH_US * machine.clock_mhz
     long_slices = len(menu.slice_rows) > 1 < len(menu.stages) and task.parts == 1
     table = tile_table(machine, task.kind, task.result)
-    counts_n = {
-        tile_n: -(-n // tile_n)
+    paired_n = [
+        tile_n
         for tile_n in menu.tile_n
-        if not constraints.panels(tile_n, k_major=b_k_major)
-        and not constraints.pairs(tile_n, problem.halves, k_major=b_k_major)
+        if not constraints.pairs(tile_n, problem.halves, k_major=b_k_major)
+    ]
+    counts_n = {
+        ragged: {
+            tile_n: -(-n // tile_n)
+            for tile_n in paired_n
+            if not constraints.panels(tile_n, k_major=b_k_major, ragged=ragged)
+        }
+        for ragged in (False, True)
     }
     heap: list[tuple[float, tuple[int, ...], Tile, int]] = []
     for tile_m in menu.tile_m:
@@ -147,11 +155,12 @@ def _floors(task: Task, menu: WgmmaMenu) -> list[tuple[float, tuple[int, ...], T
                 task.problem.rows_follow, shares[1]
             ):
                 continue
+            tiles_n = counts_n[constraints.ragged(task, *shares)]
             for tile in table.get((tile_m, *shares), ()):
                 tile_n = tile.tile_n
-                if tile_n not in counts_n:
+                if tile_n not in tiles_n:
                     continue
-                rounds = -(-tiles_m * counts_n[tile_n] * task.units // sms)  # at least
+                rounds = -(-tiles_m * tiles_n[tile_n] * task.units // sms)  # at least
                 mma, feed = tile.mma * heat, tile.feed
                 loop = rounds * slices * max(mma, feed)
                 finish = finish_clocks(task, tile)
@@ -235,10 +244,12 @@ def _counts(
         return ()
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
     useful = -(-task.slices // slice_rows) * (rounds if task.cluster_k == 1 else 1)
+    # Panels that reach past the tile take room as well.
+    stage_bytes = tile.stage_bytes + (task.landed_columns(tile.tile_n) - tile.tile_n) * PANEL_BYTES
     first = 0
     if slice_rows > menu.slice_rows[0]:  # nobody asked for it
         first = bisect_left(menu.stages, LEAST_LONG)
-    fitting = bisect_right(menu.stages, room // (tile.stage_bytes * slice_rows))
+    fitting = bisect_right(menu.stages, room // (stage_bytes * slice_rows))
     enough = max(bisect_left(menu.stages, useful), first) + 1
     return menu.stages[first : min(fitting, enough)]
 

@@ -8,6 +8,7 @@ from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import SUM_BYTES, WHOLE, cut
 from deepgemm_codegen.decide.tma import store_of
+from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import (
     FINISH_OWN,
     FINISH_TMA,
@@ -41,8 +42,9 @@ MOSTLY = 2 / 3
 64-cubed do, and those of 384x384x64, of whose bytes they are a quarter, like a deep ring."""
 
 MANY = 8
-"""How many times D's bytes are those of A and B where all of them wait in the L2, as the products
-of `writing.CROWD` say: from there on down latency counts as ever, and rings are as deep as fits."""
+"""How many times A's and B's bytes D's have to be for `writing.CROWD`; with fewer, and with more
+than a slice, rings are as deep as fits: int8 4096x32768x512 took 216 us in 256x192 with two slots,
+191 with three, int8 4096x2560x320 15.5 in 128x128 with three, 14.4 with six."""
 
 
 class Task(NamedTuple):
@@ -64,7 +66,8 @@ class Task(NamedTuple):
         step_clocks: of the steps for an element, beside those of an epilogue without any.
         outlast: part of device memory's time by which the writing of D outlasts the math.
         reads: how far device memory reads, and does not write: 1 from `MOSTLY` of its bytes on.
-        sparse: how few A and B are beside D: 1 where they are nothing, 0 from an eighth on.
+        sparse: how few A and B are beside D, where k is one slice: 1 where they are nothing, 0 from
+            an eighth on.
     """
 
     problem: Problem
@@ -109,7 +112,7 @@ class Task(NamedTuple):
         """
         rows = tile_m * tiles_at_once // consumers
         store = self.result.store_bytes(rows, tile_n, consumers)
-        ring = stages * slice_rows * (tile_m + tile_n) * PANEL_BYTES
+        ring = stages * slice_rows * (tile_m + self.landed_columns(tile_n)) * PANEL_BYTES
         if self.cluster_k > 1:
             store = max(tile_m * tile_n * SUM_BYTES - ring, 0)
         elif self.partial:
@@ -119,6 +122,10 @@ class Task(NamedTuple):
         store += turn_bytes(consumers, tiles_at_once)
         barriers = 16 if self.turns(stages) else 8
         return ring + stages * barriers + store
+
+    def landed_columns(self, tile_n: int) -> int:
+        """Columns of B that a slot holds: whole panels, where n is contiguous."""
+        return tile_n if self.problem.b_k_major else -(-tile_n // PANEL_COLUMNS) * PANEL_COLUMNS
 
     def turns(self, stages: int) -> bool:
         """Whether slots of a ring are filled again; see `wgmma.Wgmma`."""
@@ -131,6 +138,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
     flop = 2 * problem.batch * problem.m * problem.n * problem.k
     math = flop / (machine.wgmma_rate * machine.sms)
     kind = Kind(problem.element_bytes, problem.sums == "int32", problem.promoted, problem.scaled)
+    slices = -(-problem.k // (kind.tile_k * parts))
     operands = compulsory_bytes(problem)
     once = operands / machine.dram_rate
     out = output_bytes(problem if together else cut(problem, parts)) / machine.dram_rate
@@ -143,7 +151,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         parts=parts,
         units=problem.batch * parts,
         cluster_k=how.cluster_k,
-        slices=-(-problem.k // (kind.tile_k * parts)),
+        slices=slices,
         heat=1 + most * math / (math + HEAT_US * machine.clock_mhz) * busy,
         once=once,
         out=out,
@@ -152,6 +160,6 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         fits=operands + output_bytes(problem) <= machine.l2_bytes,
         outlast=max((out - math) / max(once + out, 1.0), 0.0),
         reads=min(once / max(once + out, 1.0) / MOSTLY, 1.0),
-        sparse=max(1 - MANY * once / max(out, 1.0), 0.0),
+        sparse=max(1 - MANY * once / max(out, 1.0), 0.0) if slices == 1 else 0.0,
         step_clocks=max(problem.step_issue, problem.step_special - (FINISH_OWN + FINISH_TMA) / 2),
     )
