@@ -130,9 +130,10 @@ def kernel_clocks(
     flow, once, depth, waiting = reading(
         task, tile, (cluster_m, cluster_n), stages * slice_rows, once, rounds, slice_rows
     )
-    # A row of a slot takes its clock to be written, also one of columns past the tile.
-    past = task.landed_columns(tile_n) - tile_n
-    work = max(tile.mma * task.heat, tile.feed + past)
+    feed = tile.feed
+    if not problem.b_k_major:  # a row takes its clock to be written, also of columns past the tile
+        feed += task.landed_columns(tile_n) - tile_n
+    work = max(tile.mma * task.heat, feed)
     work += tile.promotion
     slice_clocks = max(work, flow) + OVERLAP * min(work, flow)
     if task.kind.integers:

@@ -79,8 +79,8 @@ class Reading(NamedTuple):
         once: in which device memory delivers A and B to the whole kernel, as often as they are
             asked for, so much being asked for at a time.
         depth: slices on their way while one is multiplied.
-        waiting: how full of them the ring is, from 0 to 1: y / (1 + y), the L2 delivering as many
-            in y times a latency.
+        waiting: how full of them the ring is, from 0 to 1, where that matters (`Task.sparse`):
+            y / (1 + y), the L2 delivering as many in y times a latency.
     """
 
     flow: float
@@ -116,13 +116,16 @@ def reading(
     latency = task.machine.loaded_latency
     once *= _queue((depth - HELD) * once / steps / latency * task.reads)
     l2 = l2_clocks(task, loaded(task, tile, cluster, rounds))
-    ahead = depth * l2 / latency
+    waiting = 0.0
     along_k = problem.a_k_major and problem.b_k_major
     past = 0.0 if along_k else PAST * _panels_past(problem, tile_m, tile_n)
     memory = once / steps * _scattered(problem, tile_m, tile_n) + past
     flow = max(l2 + past, memory)
-    if ring > depth:
+    if task.sparse:
+        ahead = depth * l2 / latency
+        waiting = ahead / (1 + ahead)
         latency *= 1 - NEARER * task.sparse
+    if ring > depth:
         if cluster != (1, 1):
             latency += CLUSTER_LATENCY
         late = max(flow, (latency + flow) / depth)
@@ -131,7 +134,7 @@ def reading(
             late = max(late, memory * (1 + (wait / memory) ** NORM) ** (1 / NORM))
         if late > flow:
             flow += (late - flow) * (ring - depth) / ring
-    return Reading(flow, once, depth, ahead / (1 + ahead))
+    return Reading(flow, once, depth, waiting)
 
 
 def spared_by_fewer(task: Task, tile: Tile, rows: int, memory: float) -> float:
@@ -154,7 +157,7 @@ def spared_by_fewer(task: Task, tile: Tile, rows: int, memory: float) -> float:
 
 def _queue(covered: float) -> float:
     """Factor on device memory's clocks where so many times its latency is on its way."""
-    return 1 + QUEUE * (max(covered, FREE) - USUAL)
+    return 1 + QUEUE * (covered - USUAL) if covered > FREE else LEAST_ONCE
 
 
 def loaded(task: Task, tile: Tile, cluster: tuple[int, int], rounds: int) -> tuple[float, float]:

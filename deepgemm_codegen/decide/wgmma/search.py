@@ -79,15 +79,11 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
                 extra = CLUSTER_US * machine.clock_mhz + CLUSTER_SYNC * steps
                 if (floor + extra) * ROUNDING >= least:
                     continue
-            for slice_rows in slice_rows_tried(task, tile, cluster_m * cluster_n, menu):
-                cluster = cluster_m, cluster_n
-                counts = _counts(task, tile, cluster, slice_rows, menu)
-                if not counts:
-                    continue
-                costed += 1
-                clocks, stages = _cost(task, tile, cluster, rounds, slice_rows, counts, menu, least)
-                if clocks < least:
-                    least, best = clocks, (tile, *cluster, stages, slice_rows)
+            cluster = cluster_m, cluster_n
+            clocks, stages, slice_rows, tried = _slices(task, tile, cluster, rounds, menu, least)
+            costed += tried
+            if clocks < least:
+                least, best = clocks, (tile, *cluster, stages, slice_rows)
     if best is None:
         return None
     tile, cluster_m, cluster_n, stages, slice_rows = best
@@ -107,17 +103,42 @@ def search(task: Task, menu: WgmmaMenu, below: float = inf) -> WgmmaFound | None
     return WgmmaFound(choice, least, costed)
 
 
+def _slices(
+    task: Task,
+    tile: Tile,
+    cluster: tuple[int, int],
+    rounds: int,
+    menu: WgmmaMenu,
+    least: float,
+) -> tuple[float, int, int, int]:
+    """(clocks, stages, rows of k in a slice, how many were costed) of a tile's cheapest ring."""
+    best, costed = (inf, 0, 0), 0
+    floor, deepest = 0.0, 0
+    for slice_rows in slice_rows_tried(task, tile, cluster[0] * cluster[1], menu):
+        counts = _counts(task, tile, cluster, slice_rows, menu)
+        if not counts:
+            continue
+        if slice_rows * counts[-1] <= deepest and floor - LONE * task.slices >= least:
+            break  # as many slices of one row were too dear by more than two in one spare
+        costed += 1
+        clocks, stages, floor = _cost(task, tile, cluster, rounds, slice_rows, counts, menu, least)
+        floor, deepest = floor * ROUNDING, counts[-1]
+        if clocks < best[0]:
+            best = clocks, stages, slice_rows
+    return *best, costed
+
+
 def slice_rows_tried(task: Task, tile: Tile, sharers: int, menu: WgmmaMenu) -> tuple[int, ...]:
     """Rows of k that a slice may have: two also for a lone consumer, which waits half as often.
 
     Measured where every block has one tile.
     """
     problem = task.problem
-    tiles = -(-problem.m // tile.tile_m) * -(-problem.n // tile.tile_n) * task.units
     if (
-        len(menu.slice_rows) > 1 < len(menu.stages)
-        and (tile.consumers, task.parts) == (1, 1)
-        and tiles <= task.machine.sms
+        (tile.consumers, task.parts) == (1, 1)
+        and len(menu.slice_rows) > 1 < len(menu.stages)
+        and -(-problem.m // tile.tile_m) * -(-problem.n // tile.tile_n) * task.units
+        <= task.machine.sms
         and not constraints.long_slice(task, tile.tile_m, tile.tile_n, sharers)
     ):
         return menu.slice_rows
@@ -184,39 +205,34 @@ def _cost(
     counts: tuple[int, ...],
     menu: WgmmaMenu,
     least: float,
-) -> tuple[float, int]:
-    """(clocks, stages) of a candidate with its best raster and ring, of so many slots.
+) -> tuple[float, int, float]:
+    """(clocks, stages, floor) of a candidate with its best raster and ring, of so many slots.
 
-    Where that is not below `least` it may be a floor: most candidates lose even if memory delivers
-    their operands once.
+    Where that is not below `least` the clocks may be a floor as well: most candidates lose even if
+    memory delivers their operands once. The floor holds for every ring up to the deepest.
     """
-
-    def clocks_of(stages: int, once: float) -> float:
-        return kernel_clocks(task, tile, *cluster, stages, once, slice_rows)
-
-    def spared(stages: int, once: float) -> float:
-        memory = once / (rounds * task.slices)
-        return spared_by_fewer(task, tile, stages * slice_rows, memory)
-
     best, once = counts[-1], task.once
-    clocks = clocks_of(best, once)
-    if clocks * spared(best, once) >= least:
-        return clocks, best
+    clocks = kernel_clocks(task, tile, *cluster, best, once, slice_rows)
+    memory = once / (rounds * task.slices)
+    floor = clocks * spared_by_fewer(task, tile, best * slice_rows, memory)
+    if floor >= least:
+        return clocks, best, floor
     traffic = _raster(task, tile, *cluster, menu)[0] / task.machine.dram_rate
     if traffic > once:
         once = traffic
-        clocks = clocks_of(best, once)
+        memory = once / (rounds * task.slices)
+        clocks = kernel_clocks(task, tile, *cluster, best, once, slice_rows)
     fewer = clocks
     for above, stages in pairwise(reversed(counts)):
-        spare = spared(above, once)
+        spare = spared_by_fewer(task, tile, above * slice_rows, memory)
         if spare == 1 or fewer * spare >= least:
             break
-        fewer = clocks_of(stages, once)
+        fewer = kernel_clocks(task, tile, *cluster, stages, once, slice_rows)
         if fewer > clocks:  # the least is found: what fewer slots spare, and what they cost, grows
             break
         if fewer < clocks:
             clocks, best = fewer, stages
-    return clocks, best
+    return clocks, best, floor
 
 
 def _counts(
@@ -244,8 +260,9 @@ def _counts(
         return ()
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))
     useful = -(-task.slices // slice_rows) * (rounds if task.cluster_k == 1 else 1)
-    # Panels that reach past the tile take room as well.
-    stage_bytes = tile.stage_bytes + (task.landed_columns(tile.tile_n) - tile.tile_n) * PANEL_BYTES
+    stage_bytes = tile.stage_bytes
+    if not problem.b_k_major:  # panels that reach past the tile take room as well
+        stage_bytes += (task.landed_columns(tile.tile_n) - tile.tile_n) * PANEL_BYTES
     first = 0
     if slice_rows > menu.slice_rows[0]:  # nobody asked for it
         first = bisect_left(menu.stages, LEAST_LONG)
