@@ -103,12 +103,17 @@ def best_raster(
     groups: tuple[int, ...] = RASTER_GROUPS,
     *,
     neighbours: bool = False,
+    written: bool = False,
 ) -> tuple[float, int]:
     """(bytes of A and B from memory, group): least traffic, then compact patch, then low group.
 
     With `neighbours`, where all tiles run at a time, blocks beside each other share the longer
     side's operand, of which there is more to wait for: 2 to 20 % at 4096x320x320, 784x512x2048 and
     320x4096x1280 (``benchmarks/results/program_sweep_one_wave_h200.json``).
+
+    With `written`, where the writing of D is all there is, whole rows of it lie together in the
+    lowest group: 4096x4096x40, 8 products, took 76.0 us with a group of 1, 76.6 with 4, 77.4 with
+    8, 78.9 with 16, 83.5 with 32 (``program_sweep_depths_h200.json``).
     """
     tiles_m, tiles_n = -(-problem.m // tile_m), -(-problem.n // tile_n)
     together = min(machine.sms * blocks, tiles_m * tiles_n)
@@ -121,6 +126,8 @@ def best_raster(
         spread = patch_rows(tile_m, tile_n, together, height)
         if one_wave:
             spread = height if problem.m >= problem.n else -height
+        elif written:
+            spread = height
         key = traffic, spread, group
         if best is None or key < best:
             best = key

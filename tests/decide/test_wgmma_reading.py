@@ -15,6 +15,7 @@ from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.problem import problem_of
+from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 from deepgemm_codegen.decide.wgmma.predict import kernel_clocks
 from deepgemm_codegen.decide.wgmma.reading import spared_by_fewer
 from deepgemm_codegen.decide.wgmma.task import task_of
@@ -95,3 +96,20 @@ def test_fewer_slots_spare_no_more_than_the_search_counts_on() -> None:
         floor *= spared_by_fewer(task, tile, deepest, memory)
         for stages in range(2, deepest):
             assert kernel_clocks(task, tile, 1, 1, stages, once) >= floor * (1 - 1e-9), spec
+
+
+@pytest.mark.parametrize(
+    ("text", "stages", "group"),
+    [
+        ("m=4096 n=4096 k=40 batch=8 layout=nt", 2, 1),  # D is all there is
+        ("m=4096 n=4096 k=64 batch=8 layout=nt", 2, 1),
+        ("m=4096 n=4096 k=128 batch=8 layout=nt", 6, 8),  # two slices: they wait for each other
+    ],
+)
+def test_where_the_writing_of_d_is_all_there_is_few_slices_wait_and_rows_lie_together(
+    text: str, stages: int, group: int
+) -> None:
+    winner = consider(setting_of(spec_of(text), ARCH)).winner
+    assert winner is not None
+    assert isinstance(winner.choice, WgmmaChoice)
+    assert (winner.choice.stages, winner.choice.raster_group) == (stages, group)

@@ -280,5 +280,7 @@ def _raster(
     if cluster > 1:
         machine = machine._replace(sms=machine.sms // cluster)
     tile_m, tile_n = tile.tile_m * cluster_m, tile.tile_n * cluster_n
-    groups, whole = menu.raster_group, task.parts == 1
-    return best_raster(task.problem, machine, tile_m, tile_n, 1, groups, neighbours=whole)
+    groups, whole, written = menu.raster_group, task.parts == 1, task.sparse > 0
+    return best_raster(
+        task.problem, machine, tile_m, tile_n, 1, groups, neighbours=whole, written=written
+    )
