@@ -133,23 +133,21 @@ def translate(program: Program, arithmetic: Arithmetic) -> Translation:
     Raises:
         UnsupportedError: an instruction with no semantics, with its PTX line and text.
     """
+    meanings = [lookup(ins) for ins in program.instructions]
+    whole = list(zip(program.instructions, meanings, strict=True))
     names = SharedNames(program, arithmetic)
-    blocks = _blocks(program)
+    blocks = _blocks(program, meanings)
     source = "\n".join(
         _function(program, block, i, names, masked=False) for i, block in enumerate(blocks)
     )
-    widths = {
-        what.shared_width(ins)
-        for ins in program.instructions
-        if (what := lookup(ins)).shared_width is not None
-    }
+    widths = {what.shared_width(ins) for ins, what in whole if what.shared_width is not None}
     cell = min(widths - {0}, default=16)
     code = compile(source, "<ptx>", "exec")
-    asynchronous = any(lookup(ins).needs_clocks(ins) for ins in program.instructions)
+    asynchronous = any(what.needs_clocks(ins) for ins, what in whole)
     forms = {
         i: what.describe(program, ins)
-        for i, ins in enumerate(program.instructions)
-        if (what := lookup(ins)).describe is not None
+        for i, (ins, what) in enumerate(whole)
+        if what.describe is not None
     }
     return Translation(program, blocks, names, code, source, cell, asynchronous, forms)
 
@@ -218,8 +216,7 @@ def _starts(program: Program, meanings: list[Semantics]) -> set[int]:
     return starts
 
 
-def _blocks(program: Program) -> list[BasicBlock]:
-    meanings = [lookup(ins) for ins in program.instructions]
+def _blocks(program: Program, meanings: list[Semantics]) -> list[BasicBlock]:
     starts = _starts(program, meanings)
     shared, held = _deferred_rows(program, meanings)
     total = len(program.instructions)
@@ -302,8 +299,9 @@ class _Touches:
         self.deferred: dict[int, int] = {}
         self.operands: dict[int, int] = {}
         self.shared, self.held = shared, held
-        for number, (ins, what) in enumerate(members):
-            self.add(number, ins, what)
+        if shared or held:
+            for number, (ins, what) in enumerate(members):
+                self.add(number, ins, what)
 
     def add(self, number: int, ins: Instruction, what: Semantics) -> None:
         reads, writes = (self.rows(names) for names in registers_of(ins, what.destinations))
