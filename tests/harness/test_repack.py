@@ -140,10 +140,10 @@ def test_boxes_at_the_edge_of_d_read_up_to_the_next_row_of_a_copy() -> None:
 
 
 def test_sampled_tiles_of_a_large_program_pass() -> None:
-    text = "m=1000 n=1003 k=999 layout=nn arch=sm_90a"
+    text = "m=520 n=523 k=519 layout=nn arch=sm_90a"
     choice = RepackChoice(WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), BOTH)
     verdict = assert_right(text, choice, effort=0.2)
-    assert verdict.sampled < verdict.grid == 64
+    assert verdict.sampled < verdict.grid == 30
 
 
 MUTANTS: list[tuple[str, str, str]] = [
