@@ -23,6 +23,7 @@ __all__ = [
     "matrices_like_d",
     "output_vector",
     "place_operand",
+    "store_answer",
     "travel_of",
     "widest_vector",
 ]
@@ -180,3 +181,10 @@ def output_vector(spec: GemmSpec) -> int:
     for operand in () if spec.norm is None else spec.epilogue[spec.norm].operands:
         vector = gcd(vector, operand.align // operand.dtype.bytes)
     return vector
+
+
+def store_answer(vector: int, element_bytes: int, *, c: bool) -> tuple[str, str]:
+    """How wide a lane stores D, whose elements have so many bytes, and why no wider."""
+    where = "C and D" if c else "D"
+    reason = f"{vector * element_bytes} bytes of D: the widest that every row of {where} allows"
+    return f"{vector} {'element' if vector == 1 else 'elements'}", reason

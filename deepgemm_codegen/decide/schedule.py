@@ -13,6 +13,7 @@ from deepgemm_codegen.errors import InternalError
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.misses import Miss
+    from deepgemm_codegen.decide.prediction import Prediction
     from deepgemm_codegen.decide.problem import Problem
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "grid",
     "operand_traffic",
     "raster",
+    "raster_answer",
 ]
 
 RASTER_GROUPS = (1, 2, 4, 8, 16, 32)
@@ -134,3 +136,13 @@ def best_raster(
     if best is None:
         raise InternalError("no raster group is legal; the constraints should have refused it")
     return best[0], best[2]
+
+
+def raster_answer(problem: Problem, prediction: Prediction, group: int) -> tuple[str, str]:
+    """The answer for a grid of tiles, and its reason."""
+    once = compulsory_bytes(problem)
+    if prediction.operand_bytes > once:
+        reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"
+    else:
+        reason = "memory delivers A and B once; neighbours share the rest through the L2"
+    return f"{group} tile {'row' if group == 1 else 'rows'}", reason

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.bandwidth.registers import register_estimate
-from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.occupancy import (
+    RESIDENT,
+    blocks_sm,
+    registers,
+    shared_block,
+    shared_sm,
+    threads_sm,
+)
 from deepgemm_codegen.decide.schedule import grid
 from deepgemm_codegen.tiles import WARP
 
@@ -18,7 +25,6 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
-    from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.misses import Miss
 
 __all__ = ["MAX_WARPS", "PHRASES", "violations"]
@@ -56,50 +62,14 @@ def deep(stages: int, *, own_slots: bool) -> Miss | None:
     return (stages, 2) if own_slots and stages < 2 else None
 
 
-def registers(estimate: int, threads: int, blocks: int, machine: Machine) -> Miss | None:
-    """The estimate fits the cap that ``__launch_bounds__(threads, blocks)`` gives a thread."""
-    cap = register_cap(threads, blocks, machine)
-    return (estimate, cap) if estimate > cap else None
-
-
-def shared_block(needed: int, machine: Machine) -> Miss | None:
-    """The slabs, and a ring in shared memory, fit what one block may ask for."""
-    limit = machine.shared_per_block
-    return (needed, limit) if needed > limit else None
-
-
-def shared_sm(needed: int, blocks: int, machine: Machine) -> Miss | None:
-    """The planned resident blocks fit a multiprocessor, each with the driver's reserve."""
-    got = (needed + machine.shared_reserved) * blocks
-    return (got, machine.shared_per_sm) if got > machine.shared_per_sm else None
-
-
-def threads_sm(threads: int, blocks: int, machine: Machine) -> Miss | None:
-    """The planned resident blocks' threads fit a multiprocessor."""
-    got = threads * blocks
-    return (got, machine.threads_per_sm) if got > machine.threads_per_sm else None
-
-
-def blocks_sm(blocks: int, machine: Machine) -> Miss | None:
-    """A multiprocessor holds so many blocks and no more."""
-    return (blocks, machine.blocks_per_sm) if blocks > machine.blocks_per_sm else None
-
-
 PHRASES: dict[str, str] = {
     "warps": "{got} warps a block; the limit is {limit}",
     "grid": "{got} blocks; a grid holds {limit}",
     "columns": "{got} columns of a warp are no multiple of {limit}",
     "deep": "{got} stage in shared memory; the least is {limit}",
     "whole_slices": "{got} elements of k are no whole slice of a ring in shared memory",
-    "registers": "about {got} registers a thread; the cap is {limit}",
-    "shared_block": (
-        "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
-    ),
-    "shared_sm": (
-        "{got} bytes of shared memory in the resident blocks; {machine} has {limit} an SM"
-    ),
-    "threads_sm": "{got} threads in the resident blocks; {machine} holds {limit} an SM",
-    "blocks_sm": "{got} resident blocks; {machine} holds {limit} an SM",
+    "registers": RESIDENT["registers"],  # before shared memory, here
+    **RESIDENT,
 }
 """Every constraint, in the order they are asked, and how a broken one reads."""
 

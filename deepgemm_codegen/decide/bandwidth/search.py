@@ -16,7 +16,7 @@ from deepgemm_codegen.decide.bandwidth import constraints
 from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
 from deepgemm_codegen.decide.bandwidth.predict import kernel_clocks, tile_cost
 from deepgemm_codegen.decide.bandwidth.registers import register_estimate
-from deepgemm_codegen.decide.occupancy import register_caps
+from deepgemm_codegen.decide.occupancy import register_caps, shared_block
 from deepgemm_codegen.decide.schedule import grid
 from deepgemm_codegen.tiles import WARP
 
@@ -105,7 +105,7 @@ def resident_blocks(
     """Blocks to plan for: as many as fit and as there are tiles for; 0 when none is legal."""
     machine, ring = task.machine, menu.ring
     needed = task.shared_bytes(fragments, warps_long, warps_k, stages, ring)
-    if constraints.shared_block(needed, machine):
+    if shared_block(needed, machine):
         return 0
     slice_k, own_slots = task.warp_k * warps_k, ring == "shared"
     if constraints.whole_slices(task.problem.k, slice_k, own_slots=own_slots):

@@ -16,7 +16,14 @@ from deepgemm_codegen.decide.mma_sync.registers import (
     operand_registers,
     register_estimate,
 )
-from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.occupancy import (
+    RESIDENT,
+    blocks_sm,
+    registers,
+    shared_block,
+    shared_sm,
+    threads_sm,
+)
 from deepgemm_codegen.decide.schedule import grid, raster
 from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
 from deepgemm_codegen.tiles import WARP
@@ -100,35 +107,6 @@ def staged_copy(stages: int, *, staged: bool) -> Miss | None:
     return (stages, 2) if staged and stages > 2 else None
 
 
-def shared_block(needed: int, machine: Machine) -> Miss | None:
-    """The ring, or the epilogue's slabs that reuse it, fit what one block may ask for."""
-    limit = machine.shared_per_block
-    return (needed, limit) if needed > limit else None
-
-
-def shared_sm(needed: int, blocks: int, machine: Machine) -> Miss | None:
-    """The planned resident blocks fit a multiprocessor, each with the driver's reserve."""
-    got = (needed + machine.shared_reserved) * blocks
-    return (got, machine.shared_per_sm) if got > machine.shared_per_sm else None
-
-
-def registers(estimate: int, threads: int, blocks: int, machine: Machine) -> Miss | None:
-    """The estimate fits the cap that ``__launch_bounds__(threads, blocks)`` gives a thread."""
-    cap = register_cap(threads, blocks, machine)
-    return (estimate, cap) if estimate > cap else None
-
-
-def threads_sm(threads: int, blocks: int, machine: Machine) -> Miss | None:
-    """The planned resident blocks' threads fit a multiprocessor."""
-    got = threads * blocks
-    return (got, machine.threads_per_sm) if got > machine.threads_per_sm else None
-
-
-def blocks_sm(blocks: int, machine: Machine) -> Miss | None:
-    """A multiprocessor holds so many blocks and no more."""
-    return (blocks, machine.blocks_per_sm) if blocks > machine.blocks_per_sm else None
-
-
 PHRASES: dict[str, str] = {
     "warps": "{got} warps a block; the limit is {limit}",
     "fragments": "{got} rows or columns of a tile are no multiple of {limit}, a fragment a warp",
@@ -139,15 +117,7 @@ PHRASES: dict[str, str] = {
     "panel": "a pass of the copy moves {got} bytes; the least is {limit}, eight rows of a panel",
     "copies": "{got} vectors that a thread copies a slice; the limit is {limit}",
     "staged_copy": "{got} stages for a copy through registers; it uses {limit}",
-    "shared_block": (
-        "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
-    ),
-    "shared_sm": (
-        "{got} bytes of shared memory in the resident blocks; {machine} has {limit} an SM"
-    ),
-    "registers": "about {got} registers a thread; the cap is {limit}",
-    "threads_sm": "{got} threads in the resident blocks; {machine} holds {limit} an SM",
-    "blocks_sm": "{got} resident blocks; {machine} holds {limit} an SM",
+    **RESIDENT,
 }
 """Every constraint, in the order they are asked, and how a broken one reads."""
 

@@ -17,8 +17,9 @@ from deepgemm_codegen.decide.mma_sync.registers import (
     register_estimate,
 )
 from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.operands import store_answer
 from deepgemm_codegen.decide.rows.questions import rows_decisions
-from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.schedule import raster_answer
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import Decision
@@ -52,7 +53,7 @@ def answers(
         prediction: of all kernels.
         family_reason: why this family.
     """
-    arch, machine = setting.arch, setting.machine
+    arch, machine, whole = setting.arch, setting.machine, setting.problem
     questions = [
         ("family", "mma_sync", family_reason),
         ("mma shape", *_mma(problem, arch)),
@@ -63,18 +64,18 @@ def answers(
         ("swizzle", *_swizzle(problem, choice)),
         ("stages", *_stages(problem, machine, choice, prediction)),
         ("occupancy", *_occupancy(problem, machine, choice)),
-        ("raster", *_raster(problem, prediction, choice)),
-        ("store", *_store(setting.problem)),
+        ("raster", *raster_answer(problem, prediction, choice.raster_group)),
+        ("store", *store_answer(whole.vector, whole.d_bytes, c=whole.c_bytes > 0)),
     ]
     given = setting.spec.overrides
-    questions += split_answer(setting.problem, machine, given, choice.split_k, choice.tile_k)
+    questions += split_answer(whole, machine, given, choice.split_k, choice.tile_k)
     asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
     parts, tile_n = choice.split_k, choice.tile_n
     asked += rows_decisions(
-        setting.spec, setting.problem, machine, parts, tile_n, holds_rows=choice.holds_rows
+        setting.spec, whole, machine, parts, tile_n, holds_rows=choice.holds_rows
     )
     return asked + abreast_answer(prediction.tiles, choice.warps_m * choice.warps_n, choice.abreast)
 
@@ -159,21 +160,3 @@ def _occupancy(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> tup
     cap = register_cap(threads, choice.min_blocks, machine)
     blocks = f"{choice.min_blocks} block" + ("s" if choice.min_blocks > 1 else "")
     return blocks, f"about {estimate} registers a thread under a cap of {cap}"
-
-
-def _raster(problem: Problem, prediction: Prediction, choice: MmaSyncChoice) -> tuple[str, str]:
-    once = compulsory_bytes(problem)
-    if prediction.operand_bytes > once:
-        reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"
-    else:
-        reason = "memory delivers A and B once; neighbours share the rest through the L2"
-    rows = "row" if choice.raster_group == 1 else "rows"
-    return f"{choice.raster_group} tile {rows}", reason
-
-
-def _store(problem: Problem) -> tuple[str, str]:
-    size = problem.vector * problem.d_bytes
-    where = "C and D" if problem.c_bytes else "D"
-    elements = "element" if problem.vector == 1 else "elements"
-    reason = f"{size} bytes of D: the widest that every row of {where} allows"
-    return f"{problem.vector} {elements}", reason

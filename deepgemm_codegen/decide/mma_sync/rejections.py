@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide import occupancy
 from deepgemm_codegen.decide.misses import Branch, Miss, Rejection, nearest_misses
 from deepgemm_codegen.decide.mma_sync import constraints
 from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
@@ -99,11 +100,11 @@ def _inner_cuts(
     estimate += operand_registers(problem, *outer)
     fitting = []
     for blocks in menu.min_blocks:
-        name, miss = "registers", constraints.registers(estimate, threads, blocks, machine)
+        name, miss = "registers", occupancy.registers(estimate, threads, blocks, machine)
         if not miss:
-            name, miss = "threads_sm", constraints.threads_sm(threads, blocks, machine)
+            name, miss = "threads_sm", occupancy.threads_sm(threads, blocks, machine)
         if not miss:
-            name, miss = "blocks_sm", constraints.blocks_sm(blocks, machine)
+            name, miss = "blocks_sm", occupancy.blocks_sm(blocks, machine)
         if miss:
             yield name, miss, (*outer, 0, blocks)
         else:
@@ -112,12 +113,12 @@ def _inner_cuts(
         needed = shared_bytes(tile_m, tile_n, tile_k, warps_m, stages, problem.element_bytes)
         name, miss = "staged_copy", constraints.staged_copy(stages, staged=problem.staged)
         if not miss:
-            name, miss = "shared_block", constraints.shared_block(needed, machine)
+            name, miss = "shared_block", occupancy.shared_block(needed, machine)
         if miss:
             yield name, miss, (*outer, stages, 0)
             continue
         for blocks in fitting:
-            if miss := constraints.shared_sm(needed, blocks, machine):
+            if miss := occupancy.shared_sm(needed, blocks, machine):
                 yield "shared_sm", miss, (*outer, stages, blocks)
 
 

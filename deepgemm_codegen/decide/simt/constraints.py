@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.mma_sync.constraints import (
+from deepgemm_codegen.decide.mma_sync.constraints import staged_copy
+from deepgemm_codegen.decide.occupancy import (
+    RESIDENT,
     blocks_sm,
     registers,
     shared_block,
     shared_sm,
-    staged_copy,
     threads_sm,
 )
 from deepgemm_codegen.decide.schedule import grid, raster
@@ -113,15 +114,7 @@ PHRASES: dict[str, str] = {
     "whole_rows": "{got} vectors a row of the tile, of which a pass copies {limit}",
     "copies": "{got} vectors that a thread copies a slice; the limit is {limit}",
     "staged_copy": "{got} stages for a copy through registers; it uses {limit}",
-    "shared_block": (
-        "{got} bytes of shared memory a block (0 of them static); {machine} has {limit}"
-    ),
-    "shared_sm": (
-        "{got} bytes of shared memory in the resident blocks; {machine} has {limit} an SM"
-    ),
-    "registers": "about {got} registers a thread; the cap is {limit}",
-    "threads_sm": "{got} threads in the resident blocks; {machine} holds {limit} an SM",
-    "blocks_sm": "{got} resident blocks; {machine} holds {limit} an SM",
+    **RESIDENT,
 }
 """Every constraint, in the order they are asked, and how a broken one reads."""
 

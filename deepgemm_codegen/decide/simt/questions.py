@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.abreast import abreast_answer
 from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.operands import store_answer
 from deepgemm_codegen.decide.rows.questions import rows_decisions
-from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.decide.schedule import raster_answer
 from deepgemm_codegen.decide.simt.constraints import register_estimate, shared_bytes
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
@@ -16,7 +17,6 @@ from deepgemm_codegen.tiles import WARP
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.prediction import Prediction
-    from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.simt.choice import SimtChoice
     from deepgemm_codegen.decide.simt.task import Task
 
@@ -38,8 +38,8 @@ def answers(
         ("swizzle", "none", "a slice lies k by k, and lanes read neighbouring quads"),
         ("stages", *_stages(task, choice)),
         ("occupancy", *_occupancy(task, choice)),
-        ("raster", *_raster(task, prediction, choice)),
-        ("store", *_store(problem)),
+        ("raster", *raster_answer(task.problem, prediction, choice.raster_group)),
+        ("store", *store_answer(problem.vector, problem.d_bytes, c=problem.c_bytes > 0)),
     )
     asked = tuple(
         Decision(f"D{number:02}", question, answer, reason)
@@ -96,21 +96,3 @@ def _occupancy(task: Task, choice: SimtChoice) -> tuple[str, str]:
         task, choice.tile_m, choice.tile_n, choice.tile_k, choice.warps_m, choice.warps_n
     )
     return blocks, f"about {estimate} registers a thread under a cap of {cap}"
-
-
-def _raster(task: Task, prediction: Prediction, choice: SimtChoice) -> tuple[str, str]:
-    once = compulsory_bytes(task.problem)
-    if prediction.operand_bytes > once:
-        reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"
-    else:
-        reason = "memory delivers A and B once; neighbours share the rest through the L2"
-    rows = "row" if choice.raster_group == 1 else "rows"
-    return f"{choice.raster_group} tile {rows}", reason
-
-
-def _store(problem: Problem) -> tuple[str, str]:
-    size = problem.vector * problem.d_bytes
-    where = "C and D" if problem.c_bytes else "D"
-    elements = "element" if problem.vector == 1 else "elements"
-    reason = f"{size} bytes of D: the widest that every row of {where} allows"
-    return f"{problem.vector} {elements}", reason
