@@ -24,10 +24,9 @@ from deepgemm_codegen.decide.mma_sync.predict import (
     fixed_of,
     kernel_clocks,
     roofline,
-    slice_loss,
-    waste_of_panel,
 )
 from deepgemm_codegen.decide.mma_sync.registers import copied_vectors, operand_registers
+from deepgemm_codegen.decide.mma_sync.slices import Slice, Slices
 from deepgemm_codegen.decide.mma_sync.warps import Layout, tile_table
 from deepgemm_codegen.decide.occupancy import SCHEDULERS
 from deepgemm_codegen.decide.schedule import MAX_GRID, best_raster, compulsory_bytes, grid, raster
@@ -122,27 +121,6 @@ class _Tile(NamedTuple):
     layouts: list[Layout]
 
 
-class _Slice(NamedTuple):
-    """A slice of k in the context of a problem.
-
-    Memory takes a wave at least share x its transfer + wait clocks: what `kernel_clocks` makes of
-    latency.
-
-    Attributes:
-        tile_k: elements.
-        slices: that k takes.
-        share: see above.
-        wait: see above, clocks.
-        loss: clocks of barriers and latencies of one slice, one warp a scheduler.
-    """
-
-    tile_k: int
-    slices: int
-    share: float
-    wait: float
-    loss: float
-
-
 class _Search:
     """The state of one search: what the spec fixes, and the best so far."""
 
@@ -162,16 +140,11 @@ class _Search:
             for count in menu.stages
             if not constraints.staged_copy(count, staged=problem.staged)
         )
-        self.most_stages = max(self.stages, default=2)
-        self.slices = [self.slice_of(tile_k) for tile_k in menu.tile_k]
-        self.least_share = min([entry.share for entry in self.slices])
-        self.least_wait = min([entry.wait for entry in self.slices])
+        self.slices = Slices(problem, machine, menu.tile_k, max(self.stages, default=2))
         self.ceiling = inf  # a cost above it cannot win
-        self.least_loss = min([entry.loss / entry.tile_k for entry in self.slices])
         self.best: tuple[_Tile, Layout, Candidate] | None = None
         self.clocks = inf
         self.traffics: dict[tuple[int, int, int], float] = {}
-        self.along_k: dict[int, list[float]] = {}
         self.costed = 0
 
     def tiles(self) -> Iterator[_Tile]:
@@ -202,7 +175,7 @@ class _Search:
         copy_a, copy_b, finish, base = self.copy_a, self.copy_b, self.finish, self.base
         memory_floor, out_floor = self.memory_floor, self.fixed.out
         l2_clocks = k * problem.element_bytes / machine.l2_rate
-        share, wait, ceiling = self.least_share, self.least_wait, self.ceiling
+        share, wait, ceiling = self.slices.least_share, self.slices.least_wait, self.ceiling
         columns = {}
         for tile_n in menu.tile_n:
             tiles_n = -(-n // tile_n)
@@ -241,22 +214,11 @@ class _Search:
                     )  # fmt: skip
         return found
 
-    def slice_of(self, tile_k: int) -> _Slice:
-        """What a slice of k means for the floors, with the deepest ring."""
-        slices = -(-self.problem.k // tile_k)
-        loss = slice_loss(self.problem, tile_k)
-        if not slices:
-            return _Slice(tile_k, 0, 1.0, 0.0, loss)
-        depth = min(self.most_stages, useful_stages(slices)) - 1
-        late = slices - depth
-        share = 1 - late / slices * (1 - 1 / depth)
-        wait = late * self.machine.loaded_latency / depth
-        return _Slice(tile_k, slices, share, wait, loss)
-
     def visit_tile(self, tile: _Tile) -> None:
         """Asks for warps; leaves a layout whose shared memory or idle schedulers cost too much."""
         k, rounds, copies, memory = self.problem.k, tile.rounds, tile.copies, tile.memory
-        share, wait, least_loss = self.least_share, self.least_wait, self.least_loss
+        slices = self.slices
+        share, wait, least_loss = slices.least_share, slices.least_wait, slices.least_loss
         outside = self.base + tile.end
         for layout in tile.layouts:
             most = layout.blocks
@@ -299,8 +261,8 @@ class _Search:
         rows = m / -(-m // tile.tile_m)
         columns = n / -(-n // tile.tile_n)
         l2_clocks = self.problem.element_bytes / self.machine.l2_rate
-        a_wastes, b_wastes = self.wastes(tile, layout.warps)
-        for entry, a_waste, b_waste in zip(self.slices, a_wastes, b_wastes, strict=True):
+        a_wastes, b_wastes = self.slices.wastes(tile.tile_m, tile.tile_n, layout.warps)
+        for entry, a_waste, b_waste in zip(self.slices.menu, a_wastes, b_wastes, strict=True):
             if not a_waste or not b_waste:
                 continue
             tile_k, slices, share, wait, slice_loss = entry
@@ -318,30 +280,8 @@ class _Search:
                 waste = (m * a_waste + n * b_waste) / (m + n)
                 self.visit_slice(tile, layout, entry, flow, waste)
 
-    def wastes(self, tile: _Tile, warps: int) -> tuple[list[float], list[float]]:
-        """Bytes moved a useful byte of A, and of B, slice by slice; 0 where no panel is legal."""
-        problem = self.problem
-        return (
-            self.wastes_of(tile.tile_m, problem.a_k_major, WARP * warps * problem.a.vector_bytes),
-            self.wastes_of(tile.tile_n, problem.b_k_major, WARP * warps * problem.b.vector_bytes),
-        )
-
-    def wastes_of(self, rows: int, k_major: bool, filled: int) -> list[float]:
-        """The same of one operand, of whose panels a pass fills so many bytes.
-
-        Where k is contiguous they are the same for all tiles, so each width of a pass has a list.
-        """
-        size = self.problem.element_bytes
-        if not k_major:
-            return [waste_of_panel(rows * size, filled)] * len(self.slices)
-        known = self.along_k.get(filled)
-        if known is None:
-            known = [waste_of_panel(entry.tile_k * size, filled) for entry in self.slices]
-            self.along_k[filled] = known
-        return known
-
     def visit_slice(
-        self, tile: _Tile, layout: Layout, entry: _Slice, flow: float, waste: float
+        self, tile: _Tile, layout: Layout, entry: Slice, flow: float, waste: float
     ) -> None:
         """Asks for resident blocks and stages, and computes what is left."""
         problem, machine = self.problem, self.machine
