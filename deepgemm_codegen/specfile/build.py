@@ -13,8 +13,7 @@ from deepgemm_codegen.specfile.fields import NAME
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.specfile.nodes import Mark
-    from deepgemm_codegen.specfile.problems import Sink
+    from deepgemm_codegen.specfile.problems import Mark, Sink
     from deepgemm_codegen.specfile.values import Given
 
 __all__ = ["build"]

@@ -15,7 +15,7 @@ from deepgemm_codegen.specfile.tree import Base, FileReader
 from deepgemm_codegen.specfile.values import shorten
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.specfile.nodes import Mark
+    from deepgemm_codegen.specfile.problems import Mark
 
 __all__ = ["MAX_INCLUDED", "Library"]
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping as Dict
 
     from deepgemm_codegen.checks import Requirement
-    from deepgemm_codegen.specfile.nodes import Mark, Node
-    from deepgemm_codegen.specfile.problems import Sink
+    from deepgemm_codegen.specfile.nodes import Node
+    from deepgemm_codegen.specfile.problems import Mark, Sink
 
 __all__ = ["Layer", "LayerReader"]
 

@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.specfile.problems import split_lines
+from deepgemm_codegen.specfile.problems import Mark, split_lines
 
 if TYPE_CHECKING:
     from deepgemm_codegen.specfile.problems import Sink
 
-__all__ = ["Mapping", "Mark", "Node", "Scalar", "Sequence", "compose"]
+__all__ = ["Mapping", "Node", "Scalar", "Sequence", "compose"]
 
 MAX_DEPTH = 16
 """Collections inside each other. The format needs seven."""
@@ -26,16 +26,6 @@ MAX_NODES = 1_000_000
 """Nodes of a file with every alias written out."""
 
 _FORBIDDEN = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A stretch of text, zero-based; the end is exclusive."""
-
-    line: int
-    column: int
-    end_line: int
-    end_column: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,15 @@ from deepgemm_codegen.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepgemm_codegen.specfile.nodes import Mark
-
-__all__ = ["Problem", "Sink", "SpecFileError", "printable", "split_lines", "workflow_command"]
+__all__ = [
+    "Mark",
+    "Problem",
+    "Sink",
+    "SpecFileError",
+    "printable",
+    "split_lines",
+    "workflow_command",
+]
 
 SHOWN_WITH_SOURCE = 10
 """Problems printed with their source line; those after it take one line each."""
@@ -37,6 +43,16 @@ def printable(text: str) -> str:
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A stretch of text, zero-based; the end is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.specfile.nodes import Mark
+    from deepgemm_codegen.specfile.problems import Mark
 
 __all__ = ["read", "read_all"]
 

@@ -19,8 +19,7 @@ from deepgemm_codegen.specfile.fields import kind_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from deepgemm_codegen.specfile.nodes import Mark
-    from deepgemm_codegen.specfile.problems import Sink
+    from deepgemm_codegen.specfile.problems import Mark, Sink
     from deepgemm_codegen.specfile.values import Given
 
 __all__ = ["EMPTY", "Axis", "Exclusion", "Sweep", "canonical"]

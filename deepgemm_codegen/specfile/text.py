@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.specfile.nodes import Mark, Node, compose
-from deepgemm_codegen.specfile.problems import split_lines
+from deepgemm_codegen.specfile.nodes import Node, compose
+from deepgemm_codegen.specfile.problems import Mark, split_lines
 
 if TYPE_CHECKING:
     from deepgemm_codegen.specfile.problems import Sink

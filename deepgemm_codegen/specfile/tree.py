@@ -9,13 +9,13 @@ from deepgemm_codegen.errors import nearest
 from deepgemm_codegen.specfile.build import build
 from deepgemm_codegen.specfile.fields import KERNEL_KEYS, NAME
 from deepgemm_codegen.specfile.layer import Layer, LayerReader
-from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
+from deepgemm_codegen.specfile.nodes import Mapping, Node, Scalar, Sequence
 from deepgemm_codegen.specfile.values import describe, shorten, yaml_flavour
 
 if TYPE_CHECKING:
     from deepgemm_codegen.checks import Requirement
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.specfile.problems import Sink
+    from deepgemm_codegen.specfile.problems import Mark, Sink
     from deepgemm_codegen.specfile.sweep import Exclusion, Sweep
     from deepgemm_codegen.specfile.values import Given
 

@@ -18,13 +18,13 @@ from deepgemm_codegen.epilogue import STEPS, parse_epilogue, read_option, step_k
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import what_to_write
 from deepgemm_codegen.specfile.fields import CHOICES, STEP_NAMES, kind_of, written
-from deepgemm_codegen.specfile.nodes import Mapping, Mark, Node, Scalar, Sequence
+from deepgemm_codegen.specfile.nodes import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.epilogue import Option, StepKind
-    from deepgemm_codegen.specfile.problems import Sink
+    from deepgemm_codegen.specfile.problems import Mark, Sink
 
 __all__ = ["Given", "convert", "describe", "shorten", "yaml_flavour"]
 

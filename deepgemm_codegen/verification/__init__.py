@@ -7,7 +7,7 @@ them, by several processes and within a time. `junit` and `annotations` write ou
 
 from __future__ import annotations
 
-from deepgemm_codegen.verification.job import Job, Options, Outcome, judge
-from deepgemm_codegen.verification.running import exit_code, sample, verify_all
+from deepgemm_codegen.verification.job import Job, Options, Outcome
+from deepgemm_codegen.verification.running import exit_code, judge, sample, verify_all
 
 __all__ = ["Job", "Options", "Outcome", "exit_code", "judge", "sample", "verify_all"]

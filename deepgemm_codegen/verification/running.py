@@ -1,28 +1,124 @@
-"""Many jobs: in order, by several processes, within a time."""
+"""Jobs to outcomes: one, or many in order, by several processes, within a time."""
 
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.errors import EnvironmentLackError
+from deepgemm_codegen.errors import (
+    CodegenError,
+    EnvironmentLackError,
+    InternalError,
+    KernelLackError,
+)
+from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.parallel import in_processes
-from deepgemm_codegen.verification.job import Job, Options, Outcome, judge
+from deepgemm_codegen.verification.job import Job, Options, Outcome, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from deepgemm_codegen.harness import Verdict
+    from deepgemm_codegen.harness.memory_costs import MemoryCosts
     from deepgemm_codegen.harness.verify import Progress
+    from deepgemm_codegen.plan import Program
+    from deepgemm_codegen.toolchain import BuiltCubin
 
-__all__ = ["FAILED", "OUT_OF_TIME", "exit_code", "sample", "verify_all"]
+__all__ = ["FAILED", "OUT_OF_TIME", "exit_code", "judge", "sample", "verify_all"]
 
 FAILED = 1
 """Exit code: a kernel is wrong, or does not meet what is required of it."""
 
 OUT_OF_TIME = 4
 """Exit code: what was judged passed, and something was not judged for want of time."""
+
+
+def judge(job: Job, options: Options, progress: Progress | None = None) -> Outcome:
+    """Builds and judges a kernel; what goes wrong with it is an outcome, too.
+
+    Args:
+        job: the kernel.
+        options: how.
+        progress: told of every launch that is done.
+    """
+    name = kernel_name(job.spec)
+    begun = time.monotonic()
+    if begun > options.deadline:
+        return Outcome(job, name, "unjudged")
+    try:
+        outcome = _judged(job, name, options, progress)
+    except CodegenError as error:
+        message = str(error) or type(error).__name__
+        lack = isinstance(error, EnvironmentLackError) and not isinstance(error, KernelLackError)
+        outcome = Outcome(job, name, "error", message=message, exit_code=error.exit_code, lack=lack)
+    except MemoryError as error:
+        message = (
+            f"{job.spec}: the machine's memory does not hold it ({error}); verify smaller sizes"
+        )
+        outcome = Outcome(job, name, "error", message=message, exit_code=KernelLackError.exit_code)
+    except Exception as error:  # noqa: BLE001  a fault of ours in one kernel spares the others
+        message = f"internal error: {type(error).__name__}: {error}"
+        outcome = Outcome(job, name, "error", message=message, exit_code=InternalError.exit_code)
+    return replace(outcome, seconds=time.monotonic() - begun)
+
+
+def _judged(job: Job, name: str, options: Options, progress: Progress | None) -> Outcome:
+    from deepgemm_codegen.arch import load_arch  # noqa: PLC0415  a batch that is skipped needs none
+    from deepgemm_codegen.decide import decide  # noqa: PLC0415
+    from deepgemm_codegen.render import render_program  # noqa: PLC0415
+    from deepgemm_codegen.toolchain import build_cubin  # noqa: PLC0415
+
+    spec = job.spec
+    program = decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
+    source = render_program(program)
+
+    @cache
+    def build(target: str) -> BuiltCubin:
+        return build_cubin(source, name=program.name, arch=target, line_info=True)
+
+    from deepgemm_codegen.verification.demands import counted, demands_of  # noqa: PLC0415  numpy
+
+    verdict = _verdict(program, build, options, progress)
+    needs_costs = options.costs or counted(job.require, options.checks)
+    costs: MemoryCosts | None = None
+    if needs_costs:
+        from deepgemm_codegen.harness.memory_costs import memory_costs  # noqa: PLC0415
+
+        ptx = build(program.target).ptx
+        costs = memory_costs(program, ptx, seed=options.seed, effort=options.effort)
+    demands = demands_of(job, program, build(program.target), costs, options)
+    verdict = replace(verdict, demands=demands)
+    status: Status = "failed"
+    if verdict.passed:
+        status = "passed"
+    elif verdict.unjudged and not verdict.failed:
+        status = "unjudged"
+    return Outcome(
+        job, name, status, verdict, costs=costs, reported=options.costs,
+        source=source if options.costs else "",
+    )  # fmt: skip
+
+
+def _verdict(
+    program: Program,
+    build: Callable[[str], BuiltCubin],
+    options: Options,
+    progress: Progress | None,
+) -> Verdict:
+    """The harness's verdict, or an empty one where no launch is asked for."""
+    from deepgemm_codegen.harness import Verdict  # noqa: PLC0415  imports numpy
+    from deepgemm_codegen.harness.trials import VALUES, Settings  # noqa: PLC0415
+    from deepgemm_codegen.verification.judging import verdict_of  # noqa: PLC0415
+
+    if not options.checks & (VALUES | {"races", "emulator"}):
+        return Verdict(program.name, "not run", ())
+    settings = Settings(
+        options.seed, options.effort, options.checks, options.deadline, options.jobs
+    )
+    return verdict_of(program, build, on=options.on, settings=settings, progress=progress)
 
 
 def sample(jobs: Sequence[Job], count: int, seed: int) -> list[Job]:
