@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
     "RESIDENT",
     "SCHEDULERS",
     "blocks_sm",
+    "occupancy_answer",
     "register_cap",
     "register_caps",
     "registers",
@@ -85,6 +87,12 @@ def threads_sm(threads: int, blocks: int, machine: Machine) -> Miss | None:
 def blocks_sm(blocks: int, machine: Machine) -> Miss | None:
     """A multiprocessor holds so many blocks and no more."""
     return (blocks, machine.blocks_per_sm) if blocks > machine.blocks_per_sm else None
+
+
+def occupancy_answer(blocks: int, estimate: int, threads: int, machine: Machine) -> tuple[str, str]:
+    """Resident blocks of so many threads, and the registers that they leave each."""
+    cap = register_cap(threads, blocks, machine)
+    return counted(blocks, "block"), f"about {estimate} registers a thread under a cap of {cap}"
 
 
 RESIDENT: dict[str, str] = {

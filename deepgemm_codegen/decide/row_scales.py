@@ -16,6 +16,7 @@ from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.split_k import LATE_US, REDUCE_US
+from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError, InternalError
 from deepgemm_codegen.expressions import Number, times
@@ -98,11 +99,10 @@ def row_scales_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:
     """The question with its answer and reason, under the number that it has in the tree."""
     body = row_scales_body(spec, output_vector(spec))
     us = row_scales_clocks(spec, arch) / machine_of(arch, spec.dtype_a.name).clock_mhz
-    rows = f"{body.tile_m} row" + ("s" if body.tile_m > 1 else "")
     return Decision(
         f"D{number:02}",
         "row scales",
-        f"a kernel behind, {rows} a block",
+        f"a kernel behind, {counted(body.tile_m, 'row')} a block",
         f"a scale wants the whole row, left in fp32 by the kernel before; {us:.1f} us as predicted",
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, Bandwidth, RingPlace
 from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
 from deepgemm_codegen.decide.bandwidth.sides import place_lanes, sides_of
+from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan import Decision, Grid, Program
 
@@ -45,7 +46,7 @@ class BandwidthChoice:
     @property
     def words(self) -> str:
         """The choice in a few words."""
-        blocks = f"{self.min_blocks} block{'s' if self.min_blocks > 1 else ''}"
+        blocks = counted(self.min_blocks, "block")
         words = (
             f"{self.fragments * self.warps_long * 8} along the long side, warps"
             f" {self.warps_long}x{self.warps_k}, {self.stages} stages, {blocks}"

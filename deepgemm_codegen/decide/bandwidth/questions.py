@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.abreast import abreast_answer
 from deepgemm_codegen.decide.bandwidth.registers import register_estimate
-from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.occupancy import occupancy_answer
+from deepgemm_codegen.decide.words import counted, waves_of_tiles
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tiles import WARP
 
@@ -59,16 +60,13 @@ def _tile(task: Task, choice: BandwidthChoice, prediction: Prediction) -> tuple[
     long_tile = choice.fragments * choice.warps_long * FRAGMENT_LONG
     tile = (task.sides.tile, long_tile)
     tile_m, tile_n = tile if task.sides.short == "m" else tile[::-1]
-    tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
-    blocks = f" x {choice.min_blocks}" if choice.min_blocks > 1 else ""
-    reason = f"{tiles} on {task.machine.sms} SMs{blocks}: {prediction.waves:.2f} waves"
-    reason += f"; bound by {prediction.bound}"
+    reason = waves_of_tiles(prediction, task.machine, choice.min_blocks)
     return f"{tile_m}x{tile_n}x{task.warp_k * choice.warps_k}", reason
 
 
 def _warps(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
     long = "n" if task.sides.short == "m" else "m"
-    fragments = f"{choice.fragments} fragment" + ("s" if choice.fragments > 1 else "")
+    fragments = counted(choice.fragments, "fragment")
     reason = f"each {fragments} of eight; sums of the {choice.warps_k} along k meet at the end"
     if choice.warps_k == 1:
         reason = f"each {fragments} of eight, all of k"
@@ -90,14 +88,11 @@ def _stages(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
             choice.fragments, choice.warps_long, choice.warps_k, choice.stages, "shared"
         )
         return str(choice.stages), f"{own} bytes of operands in shared memory; k is {slices} slices"
-    reason = f"{choice.stages * (long + short)} registers of operands under way"
-    reason += f"; k is {slices} slice" + ("s" if slices > 1 else "")
-    return str(choice.stages), reason
+    under_way = f"{choice.stages * (long + short)} registers of operands under way"
+    return str(choice.stages), f"{under_way}; k is {counted(slices, 'slice')}"
 
 
 def _occupancy(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
     threads = WARP * choice.warps_long * choice.warps_k
     estimate = register_estimate(task, choice.fragments, choice.stages, choice.ring)
-    cap = register_cap(threads, choice.min_blocks, task.machine)
-    blocks = f"{choice.min_blocks} block" + ("s" if choice.min_blocks > 1 else "")
-    return blocks, f"about {estimate} registers a thread under a cap of {cap}"
+    return occupancy_answer(choice.min_blocks, estimate, threads, task.machine)

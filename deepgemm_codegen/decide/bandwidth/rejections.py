@@ -8,6 +8,7 @@ from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
 from deepgemm_codegen.decide.bandwidth.constraints import PHRASES, violations
 from deepgemm_codegen.decide.misses import Branch, Rejection, nearest_misses
+from deepgemm_codegen.decide.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,5 +53,5 @@ def _words(branch: Branch) -> str:
     words = [f"{fragments * warps_long * FRAGMENT_LONG} along the long side"]
     words.append(f"warps {warps_long}x{warps_k}")
     if stages:
-        words.append(f"{stages} stage" + ("s" if stages > 1 else ""))
+        words.append(counted(stages, "stage"))
     return ", ".join(words)

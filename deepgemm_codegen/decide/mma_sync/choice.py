@@ -10,6 +10,7 @@ from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_o
 from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers, stays_rolled
 from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
 from deepgemm_codegen.decide.problem import promotes
+from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan import Decision, Grid, MmaSync, Program
 
@@ -50,7 +51,7 @@ class MmaSyncChoice:
     @property
     def words(self) -> str:
         """The choice in a few words."""
-        blocks = f"{self.min_blocks} block{'s' if self.min_blocks > 1 else ''}"
+        blocks = counted(self.min_blocks, "block")
         words = (
             f"{self.tile_m}x{self.tile_n}x{self.tile_k}, warps {self.warps_m}x{self.warps_n},"
             f" {self.stages} stages, {blocks}, group {self.raster_group}"

@@ -16,11 +16,12 @@ from deepgemm_codegen.decide.mma_sync.registers import (
     operand_registers,
     register_estimate,
 )
-from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.occupancy import occupancy_answer
 from deepgemm_codegen.decide.operands import store_answer
 from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import raster_answer
 from deepgemm_codegen.decide.split_k import split_answer
+from deepgemm_codegen.decide.words import waves_of_tiles
 from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.tiles import WARP
@@ -90,9 +91,7 @@ def _mma(problem: Problem, arch: Arch) -> tuple[str, str]:
 
 
 def _tile(machine: Machine, choice: MmaSyncChoice, prediction: Prediction) -> tuple[str, str]:
-    tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
-    slots = f"{machine.sms} SMs" + (f" x {choice.min_blocks}" if choice.min_blocks > 1 else "")
-    reason = f"{tiles} on {slots}: {prediction.waves:.2f} waves; bound by {prediction.bound}"
+    reason = waves_of_tiles(prediction, machine, choice.min_blocks)
     return f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}", reason
 
 
@@ -157,6 +156,4 @@ def _occupancy(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> tup
     estimate += operand_registers(
         problem, choice.tile_m, choice.tile_n, choice.tile_k, choice.warps_m, choice.warps_n
     )
-    cap = register_cap(threads, choice.min_blocks, machine)
-    blocks = f"{choice.min_blocks} block" + ("s" if choice.min_blocks > 1 else "")
-    return blocks, f"about {estimate} registers a thread under a cap of {cap}"
+    return occupancy_answer(choice.min_blocks, estimate, threads, machine)

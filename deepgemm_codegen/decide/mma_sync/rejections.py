@@ -15,6 +15,7 @@ from deepgemm_codegen.decide.mma_sync.registers import (
     register_estimate,
 )
 from deepgemm_codegen.decide.schedule import grid, raster
+from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.tiles import WARP
 
 if TYPE_CHECKING:
@@ -131,5 +132,5 @@ def _words(branch: Branch) -> str:
     if stages:
         words.append(f"{stages} stages")
     if blocks:
-        words.append(f"{blocks} block" + ("s" if blocks > 1 else ""))
+        words.append(counted(blocks, "block"))
     return ", ".join(words)

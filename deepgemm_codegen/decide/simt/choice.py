@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.simt.copies import place_simt_operand, simt_travel
+from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.plan import Decision, Grid, Program, Simt
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class SimtChoice(NamedTuple):
     @property
     def words(self) -> str:
         """The choice in a few words."""
-        blocks = f"{self.min_blocks} block{'s' if self.min_blocks > 1 else ''}"
+        blocks = counted(self.min_blocks, "block")
         words = (
             f"{self.tile_m}x{self.tile_n}x{self.tile_k}, warps {self.warps_m}x{self.warps_n},"
             f" {self.stages} stages, {blocks}, group {self.raster_group}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.abreast import abreast_answer
-from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.occupancy import occupancy_answer
 from deepgemm_codegen.decide.operands import store_answer
 from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import raster_answer
 from deepgemm_codegen.decide.simt.constraints import register_estimate, shared_bytes
+from deepgemm_codegen.decide.words import waves_of_tiles
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
 from deepgemm_codegen.tiles import WARP
@@ -50,9 +51,7 @@ def answers(
 
 
 def _tile(task: Task, choice: SimtChoice, prediction: Prediction) -> tuple[str, str]:
-    tiles = f"{prediction.tiles} tile" + ("s" if prediction.tiles > 1 else "")
-    slots = f"{task.machine.sms} SMs" + (f" x {choice.min_blocks}" if choice.min_blocks > 1 else "")
-    reason = f"{tiles} on {slots}: {prediction.waves:.2f} waves; bound by {prediction.bound}"
+    reason = waves_of_tiles(prediction, task.machine, choice.min_blocks)
     return f"{choice.tile_m}x{choice.tile_n}x{choice.tile_k}", reason
 
 
@@ -90,9 +89,7 @@ def _stages(task: Task, choice: SimtChoice) -> tuple[str, str]:
 
 def _occupancy(task: Task, choice: SimtChoice) -> tuple[str, str]:
     threads = WARP * choice.warps_m * choice.warps_n
-    cap = register_cap(threads, choice.min_blocks, task.machine)
-    blocks = f"{choice.min_blocks} block" + ("s" if choice.min_blocks > 1 else "")
     estimate = register_estimate(
         task, choice.tile_m, choice.tile_n, choice.tile_k, choice.warps_m, choice.warps_n
     )
-    return blocks, f"about {estimate} registers a thread under a cap of {cap}"
+    return occupancy_answer(choice.min_blocks, estimate, threads, task.machine)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.misses import Branch, Rejection, nearest_misses
 from deepgemm_codegen.decide.simt import constraints
 from deepgemm_codegen.decide.simt.choice import SimtChoice
+from deepgemm_codegen.decide.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,5 +52,5 @@ def _words(branch: Branch) -> str:
     tile_m, tile_n, tile_k, warps_m, warps_n, stages, blocks = branch
     words = [f"{tile_m}x{tile_n}x{tile_k}", f"warps {warps_m}x{warps_n}"]
     if stages:
-        words += [f"{stages} stages", f"{blocks} block" + ("s" if blocks > 1 else "")]
+        words += [f"{stages} stages", counted(blocks, "block")]
     return ", ".join(words)
