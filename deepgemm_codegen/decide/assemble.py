@@ -253,6 +253,25 @@ def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
     )
 
 
+def _copying(
+    product: KernelPlan, spec: GemmSpec, arch: Arch, matrices: list[Packed], row_threads: int
+) -> KernelPlan:
+    """The kernel before a product that copies its operands; `row_threads` see `Repack`."""
+    blocks = COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
+    return replace(
+        product,
+        name=f"{kernel_name(spec)}_repack",
+        spec=spec,
+        epilogue=(),
+        body=Repack(tuple(matrices), row_threads, blocks),
+        abreast=1,
+        schedule=Grid(raster_group=1),
+        decisions=(),
+        dependent=spec.launch == "dependent",
+        followed=arch.number >= DEPENDENT_FROM,
+    )
+
+
 def with_copies(
     program: Program,
     spec: GemmSpec,
@@ -289,20 +308,7 @@ def with_copies(
     for side, operand in renamed.items():
         if _filled(operand):
             renamed[side] = replace(operand, filled=True)
-    first = replace(
-        product,
-        name=f"{name}_repack",
-        spec=spec,
-        epilogue=(),
-        body=Repack(
-            tuple(matrices), row_threads, COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
-        ),
-        abreast=1,
-        schedule=Grid(raster_group=1),
-        decisions=(),
-        dependent=spec.launch == "dependent",
-        followed=early,
-    )
+    first = _copying(product, spec, arch, matrices, row_threads)
     others = [
         replace(
             kernel,
