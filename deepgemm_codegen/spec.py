@@ -188,6 +188,10 @@ class GemmSpec:
             rows, columns, letter = self.m, self.n, self.layout_d
         return (columns, rows) if letter == "t" else (rows, columns)
 
+    def k_major(self, operand: str) -> bool:
+        """Whether k is contiguous: in A (m x k) as written, in B (k x n) stored transposed."""
+        return self.layout[0] == "n" if operand == "a" else self.layout[1] == "t"
+
     @property
     def multiplies(self) -> bool:
         """Whether D is made of a product."""

@@ -121,8 +121,7 @@ def place_operand(
         threads: threads of the block.
     """
     dtype: DType = getattr(spec, f"dtype_{source}")
-    # k is contiguous for an untransposed A (m x k) and for a transposed B (n x k).
-    k_major = (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
+    k_major = spec.k_major(source)
     rows, columns = (extent_mn, extent_k) if k_major else (extent_k, extent_mn)
     leading: int = getattr(spec, f"ld{source}")
     swizzle = swizzle_bytes_for(columns.tile * dtype.bytes, threads * travel.vector_bytes)

@@ -111,7 +111,7 @@ def canonical_steps(spec: GemmSpec) -> tuple[EpilogueStep, ...]:
 def problem_of(spec: GemmSpec, arch: Arch) -> Problem:
     """The canonical form of a spec."""
     a, b = travel_of(spec, "a", arch), travel_of(spec, "b", arch)
-    a_k_major, b_k_major = spec.layout[0] == "n", spec.layout[1] == "t"
+    a_k_major, b_k_major = spec.k_major("a"), spec.k_major("b")
     m, n = spec.m, spec.b_columns
     left, right = ("b", "a") if spec.layout_d == "t" else ("a", "b")
     if spec.layout_d == "t":

@@ -69,7 +69,7 @@ def place_tma_operand(
 
     ``sharers`` blocks of a cluster read the same tile.
     """
-    k_major = (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
+    k_major = spec.k_major(source)
     rows, columns = (extent_mn, extent_k) if k_major else (extent_k, extent_mn)
     return TmaOperand(
         name=role,

@@ -74,7 +74,7 @@ def _operand(kernel: KernelPlan, source: str) -> OperandZeros:
         dtype=spec.dtype_a if is_a else spec.dtype_b,
         across=rows if is_a else columns,
         k=kernel.k,
-        k_major=spec.layout[0] == "n" if is_a else spec.layout[1] == "t",
+        k_major=spec.k_major(source),
         leading=(spec.lda if is_a else spec.ldb) or None,
         zero=zero,
         summed=bool(other),

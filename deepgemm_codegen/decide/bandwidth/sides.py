@@ -83,7 +83,7 @@ def _lanes(spec: GemmSpec, source: str) -> Lanes:
     dtype = getattr(spec, f"dtype_{source}")
     rows, columns = spec.stored(source)
     leading: int = getattr(spec, f"ld{source}")
-    k_major = (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
+    k_major = spec.k_major(source)
     if not k_major and leading == 1 and spec.batch == 1:
         # One row or column, dense: k is contiguous, whatever the layout calls it.
         k_major, rows = True, Dim(1)

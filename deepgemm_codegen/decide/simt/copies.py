@@ -29,10 +29,6 @@ CP_ASYNC_ELEMENT = 4
 """Bytes of an element that cp.async may copy alone."""
 
 
-def _k_major(spec: GemmSpec, source: str) -> bool:
-    return (spec.layout[0] == "n") if source == "a" else (spec.layout[1] == "t")
-
-
 def simt_travel(spec: GemmSpec, source: str, arch: Arch, *, elements: bool = False) -> Travel:
     """How the caller's operand ``a`` or ``b`` reaches shared memory.
 
@@ -53,8 +49,8 @@ def simt_travel(spec: GemmSpec, source: str, arch: Arch, *, elements: bool = Fal
     # A load into registers cannot be cut short, so its vectors must divide the row.
     _, columns = spec.stored(source)
     whole = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
-    if _k_major(spec, source):
-        elements = elements or (_k_major(spec, "a") and _k_major(spec, "b"))
+    if spec.k_major(source):
+        elements = elements or (spec.k_major("a") and spec.k_major("b"))
         if whole == quad and not (elements and mechanism == "cp_async"):
             return Travel(quad, "registers", "k is contiguous and has to turn round")
         return Travel(dtype.bytes, mechanism, "k is contiguous and has to turn round")
@@ -73,7 +69,7 @@ def place_simt_operand(
     threads: int,
 ) -> SimtOperand:
     """The operand in a given tile; arguments as in `operands.place_operand`."""
-    k_major = _k_major(spec, source)
+    k_major = spec.k_major(source)
     rows, columns = (extent_mn, extent_k) if k_major else (extent_k, extent_mn)
     return SimtOperand(
         name=role,
