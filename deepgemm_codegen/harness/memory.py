@@ -184,7 +184,8 @@ def stray_writes(
 def _stray_margin(
     matrix: Matrix, flat_bits: Any, regions: tuple[Region, ...], xp: Any, background: int
 ) -> list[int]:
-    inside = xp.concatenate([matrix.flat(*region.indices(xp)).reshape(-1) for region in regions])
+    written = [matrix.flat(*region.indices(xp)).reshape(-1) for region in regions]
+    inside = xp.sort(xp.concatenate(written))  # once, and looked up in for each region
     found: list[int] = []
     for region in regions:
         wider = Region(
@@ -197,7 +198,8 @@ def _stray_margin(
         around = matrix.flat(*wider.indices(xp)).reshape(-1)
         around = around[(around >= 0) & (around < matrix.elements)]
         changed = around[flat_bits[around] != xp.asarray(background, dtype=flat_bits.dtype)]
-        found.extend(int(i) for i in changed[~xp.isin(changed, inside)][:5])
+        place = xp.minimum(xp.searchsorted(inside, changed), inside.size - 1)
+        found.extend(int(i) for i in changed[inside[place] != changed][:5])
     return found[:5]
 
 
