@@ -439,7 +439,7 @@ gemm_int8_tn_100x480x8192_sm_80_cac286df_reduce(
     }
 
     // -- group 0 adds what the others have summed --
-    extern __shared__ __align__(16) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];  // of all kernels: aligned for each
     auto* sums = reinterpret_cast<int(*)[TILE_THREADS][D_VECTOR]>(shared);
     if (group_of_parts > 0) {
 #pragma unroll

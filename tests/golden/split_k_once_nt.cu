@@ -390,7 +390,7 @@ gemm_fp16_nt_128x256x256_sm_80_c813a120_reduce(
     }
 
     // -- group 0 adds what the others have summed --
-    extern __shared__ __align__(16) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];  // of all kernels: aligned for each
     auto* sums = reinterpret_cast<float(*)[TILE_THREADS][D_VECTOR]>(shared);
     if (group_of_parts > 0) {
 #pragma unroll

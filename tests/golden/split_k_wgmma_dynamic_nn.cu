@@ -469,7 +469,7 @@ gemm_fp16_nn_64xdyn512x8192_sm_90a_abb21dc8_reduce(
     }
 
     // -- group 0 adds what the others have summed --
-    extern __shared__ __align__(16) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];  // of all kernels: aligned for each
     auto* sums = reinterpret_cast<float(*)[TILE_THREADS][D_VECTOR]>(shared);
     if (group_of_parts > 0) {
 #pragma unroll

@@ -537,7 +537,7 @@ gemm_bf16_nt_500x300x4000_sm_90a_77e1b861_reduce(
     }
 
     // -- group 0 adds what the others have summed --
-    extern __shared__ __align__(16) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];  // of all kernels: aligned for each
     auto* sums = reinterpret_cast<float(*)[TILE_THREADS][D_VECTOR]>(shared);
     if (group_of_parts > 0) {
 #pragma unroll

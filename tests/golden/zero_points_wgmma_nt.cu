@@ -576,7 +576,7 @@ gemm_int8_nt_500x512x4096_sm_90a_61e284ef_reduce(
     }
 
     // -- group 0 adds what the others have summed --
-    extern __shared__ __align__(16) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];  // of all kernels: aligned for each
     auto* sums = reinterpret_cast<int(*)[TILE_THREADS][D_VECTOR]>(shared);
     if (group_of_parts > 0) {
 #pragma unroll
