@@ -73,6 +73,7 @@ class FileText(NamedTuple):
     regions: tuple[RegionText, ...]
     workspace_bytes: str
     workspace_signature: str
+    rounds_up: bool
 
 
 def command_line(program: Program) -> str:
@@ -222,7 +223,15 @@ def file_text_of(program: Program) -> FileText:
         ),
         workspace_bytes=in_c(program.workspace.bytes),
         workspace_signature=", ".join(f"i64 {extent.symbol}" for extent in dynamic),
+        rounds_up=_rounds_up(program),
     )
+
+
+def _rounds_up(program: Program) -> bool:
+    """Whether the launcher of several kernels divides what is known at run time only."""
+    sizes = [program.workspace.bytes, *(region.offset for region in program.workspace.regions)]
+    sizes += [kernel.blocks for kernel in program.kernels]
+    return any("ceildiv(" in in_c(size) for size in sizes)
 
 
 def _pitches(program: Program) -> tuple[tuple[str, int], ...]:

@@ -428,7 +428,7 @@ enum : int {
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
 };
-static_assert(TILE_N >= N, "a block holds whole rows");
+static_assert(TILE_N >= int{N}, "a block holds whole rows");
 
 // ---- primitives ----------------------------------------------------------------------------
 // Reads D_VECTOR neighbouring values in one access.

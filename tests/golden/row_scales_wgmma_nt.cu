@@ -543,7 +543,7 @@ enum : int {
     SHARED_BYTES = 0,
     TILES_N = (N + TILE_N - 1) / TILE_N,
 };
-static_assert(TILE_N >= N, "a block holds whole rows");
+static_assert(TILE_N >= int{N}, "a block holds whole rows");
 
 // ---- primitives ----------------------------------------------------------------------------
 // Reads D_VECTOR neighbouring values in one access.
