@@ -196,6 +196,15 @@ class Command(click.Command):
         }
         super().__init__(*args, **kwargs)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the words. Of a flag that is given twice the last counts; of steps all should."""
+        order = self.make_parser(ctx).parse_args(args=list(args))[2]
+        if sum(param.name == "epilogue" for param in order) > 1:
+            raise click.UsageError(
+                "--epilogue is given twice; give it once, with all steps: bias,relu", ctx
+            )
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes each section's options under its heading, in the order they were declared."""
         sections: dict[str, list[tuple[str, str]]] = {}

@@ -91,6 +91,9 @@ def _judged(job: Job, name: str, options: Options, progress: Progress | None) ->
         costs = memory_costs(program, ptx, seed=options.seed, effort=options.effort)
     demands = demands_of(job, program, build(program.target), costs, options)
     verdict = replace(verdict, demands=demands)
+    if not (verdict.checks or verdict.demands or verdict.unjudged):
+        nothing = f"nothing was judged: of {', '.join(sorted(options.checks))} nothing applies here"
+        verdict = replace(verdict, notes=(*verdict.notes, nothing))
     status: Status = "failed"
     if verdict.passed:
         status = "passed"

@@ -146,6 +146,10 @@ def test_a_bad_value(cli: Cli, words: tuple[str, ...], message: str) -> None:
 
 
 BAD_USAGE = [
+    (
+        ("--m=8", "--n=8", "--k=8", "--epilogue=bias", "--epilogue=relu"),
+        "--epilogue is given twice; give it once, with all steps: bias,relu",
+    ),
     ((), "nothing is asked for; give --m, --n and --k, or a command"),
     (("--mm=4",), "no such option --mm (did you mean '--m'?)"),
     (("--tile-mm=4",), "no such option --tile-mm (did you mean '--tile-m'?)"),

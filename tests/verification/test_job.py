@@ -47,6 +47,13 @@ def test_registers() -> None:
     assert missed.found.endswith(" registers a thread")
 
 
+def test_a_verdict_of_nothing_says_why() -> None:
+    """Only requirements are asked for, and nothing is required."""
+    outcome = outcome_of(options=BARE)
+    assert outcome.status == "failed"
+    assert "  note: nothing was judged: of require nothing applies here" in told(outcome)
+
+
 @pytest.mark.parametrize("spilled", [0, 8])
 def test_spills(spilled: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def built(*arguments: Any, **options: Any) -> Any:
