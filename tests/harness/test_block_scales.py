@@ -112,7 +112,10 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] * (i % 2)) for i, name in enumerate(CASES)],
+)
 def test_every_slice_has_its_scales(name: str) -> None:
     text, choice = CASES[name]
     verdict = assert_right(f"{SCALED} {text}", choice)

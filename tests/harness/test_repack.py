@@ -70,7 +70,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "choice", "copied"), CASES)
+@pytest.mark.parametrize(
+    ("text", "choice", "copied"),
+    [pytest.param(*case, marks=[pytest.mark.full] * (i % 2)) for i, case in enumerate(CASES)],
+)
 def test_copies_are_multiplied_right(text: str, choice: WgmmaChoice, copied: Copies) -> None:
     assert_right(text, RepackChoice(choice, copied))
 

@@ -219,7 +219,7 @@ WITHOUT_MAPS = [name for name in GOLDEN if not GOLDEN[name].product.tensor_maps]
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if number % 2 else [pytest.mark.full])
+        pytest.param(name, marks=[pytest.mark.full] if number % 3 else [])
         for number, name in enumerate(WITHOUT_MAPS)
     ],
 )
