@@ -122,7 +122,7 @@ class _Answer(NamedTuple):
 
 
 def _obstacle(spec: GemmSpec, arch: Arch) -> str:
-    """What keeps mma.sync out; a k of 0 it does for wgmma, too, of types that it multiplies not."""
+    """What keeps mma.sync out. Types that only wgmma multiplies are fine where k is 0."""
     for dtype in (spec.dtype_a, spec.dtype_b):
         nothing = spec.k.size == 0 and arch.wgmma_rate(dtype.name)
         if not nothing and not arch.mma_rate(dtype.name):
