@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import operand_traffic
 from deepgemm_codegen.decide.split_k import late_clocks
-from deepgemm_codegen.decide.wgmma.reading import LEAST_ONCE, l2_clocks, loaded, reading
+from deepgemm_codegen.decide.wgmma.reading import (
+    LEAST_ONCE,
+    l2_clocks,
+    loaded,
+    on_their_way,
+    reading,
+)
 from deepgemm_codegen.decide.wgmma.tile import tile_table
 from deepgemm_codegen.decide.wgmma.writing import writing
 from deepgemm_codegen.tma import PANEL_BYTES
@@ -243,8 +249,7 @@ def predict(task: Task, choice: WgmmaChoice) -> Prediction:
         "L2": l2_clocks(task, lines),
         "device memory": once / steps,
     }
-    ring = steps if task.cluster_k == 1 else slices
-    depth = max(min(choice.stages * slice_rows, max(ring, 2)) - slice_rows, 1)
+    ring, depth = on_their_way(task, choice.stages * slice_rows, rounds, slice_rows)
     transfer = max(parts["L2"], parts["device memory"])
     parts["latency"] = (machine.loaded_latency + transfer) / depth * (ring > depth)
     bound = max(parts, key=lambda part: parts[part])

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
 
-__all__ = ["LEAST_ONCE", "Reading", "l2_clocks", "loaded", "reading", "spared_by_fewer"]
+__all__ = [
+    "LEAST_ONCE",
+    "Reading",
+    "l2_clocks",
+    "loaded",
+    "on_their_way",
+    "reading",
+    "spared_by_fewer",
+]
 
 QUEUE, HELD, FREE, USUAL = 0.005, 1, 1.2, 3.0
 """How much longer device memory takes for each time more that what all blocks have on their way
@@ -111,8 +119,7 @@ def reading(
     """
     problem, tile_m, tile_n = task.problem, tile.tile_m, tile.tile_n
     steps = rounds * task.slices
-    ring = steps if task.cluster_k == 1 else task.slices  # that pass through a block's ring
-    depth = max(min(rows, max(ring, 2)) - slice_rows, 1)
+    ring, depth = on_their_way(task, rows, rounds, slice_rows)
     latency = task.machine.loaded_latency
     once *= _queue((depth - HELD) * once / steps / latency * task.reads)
     l2 = l2_clocks(task, loaded(task, tile, cluster, rounds))
@@ -135,6 +142,19 @@ def reading(
         if late > flow:
             flow += (late - flow) * (ring - depth) / ring
     return Reading(flow, once, depth, waiting)
+
+
+def on_their_way(task: Task, rows: int, rounds: int, slice_rows: int) -> tuple[int, int]:
+    """(slices that pass through a block's ring, those on their way while one is multiplied).
+
+    Args:
+        task: what is computed.
+        rows: of k that the ring holds.
+        rounds: tiles that a multiprocessor computes.
+        slice_rows: rows of k in a slot.
+    """
+    ring = task.slices if task.cluster_k > 1 else rounds * task.slices
+    return ring, max(min(rows, max(ring, 2)) - slice_rows, 1)
 
 
 def spared_by_fewer(task: Task, tile: Tile, rows: int, memory: float) -> float:
