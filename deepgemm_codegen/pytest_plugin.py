@@ -105,7 +105,7 @@ class KernelFile(pytest.File):
         Raises:
             CollectError: something is wrong with the file; every problem is named.
         """
-        from deepgemm_codegen.naming import kernel_name  # noqa: PLC0415  see the module's text
+        from deepgemm_codegen.spec.naming import kernel_name  # noqa: PLC0415  see the module's text
         from deepgemm_codegen.specfile import SpecFileError, read  # noqa: PLC0415
         from deepgemm_codegen.verification import Job  # noqa: PLC0415
 

@@ -27,8 +27,8 @@ from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.families import FAMILIES, obstacle_of
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.overrides import OVERRIDES
 from deepgemm_codegen.specfile.fields import GROUPS, HELP, NAME, written
 
 FOLDER = Path(__file__).resolve().parent

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from deepgemm_codegen import __version__
 from deepgemm_codegen.arch import parse_arch
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.signature import parameters
+from deepgemm_codegen.plan.signature import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from deepgemm_codegen.signature import Parameter
+    from deepgemm_codegen.plan.signature import Parameter
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["FILES", "FORMAT", "Entry", "dispatch_texts", "select"]

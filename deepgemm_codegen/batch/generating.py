@@ -18,7 +18,7 @@ from deepgemm_codegen.batch.manifest import MANIFEST, manifest_text
 from deepgemm_codegen.batch.report import BatchReport, Outcome, Status
 from deepgemm_codegen.batch.workers import Made, Source, make_all, processes_for
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError, InputError, InternalError
-from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence

@@ -11,7 +11,7 @@ from deepgemm_codegen.cli.flags import Command, SectionedOption, level_flags, ta
 from deepgemm_codegen.cli.streams import print_data
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.template_cache import TemplateCache
+    from deepgemm_codegen.render.template_cache import TemplateCache
     from deepgemm_codegen.toolchain import Cache, CacheInfo
 
 __all__ = ["COMMAND"]

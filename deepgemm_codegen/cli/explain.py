@@ -19,8 +19,8 @@ from deepgemm_codegen.cli.flags import (
 from deepgemm_codegen.cli.request import requests_for, take_flags
 from deepgemm_codegen.cli.streams import print_data
 from deepgemm_codegen.errors import CodegenError
-from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
-from deepgemm_codegen.spec_text import FIELDS
+from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec.text import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deepgemm_codegen import __version__
-from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.cli.streams import Console, print_data
 from deepgemm_codegen.errors import nearest
-from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
-from deepgemm_codegen.spec_text import FIELDS
+from deepgemm_codegen.spec.block_scales import SCALE_WORDS
+from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec.text import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

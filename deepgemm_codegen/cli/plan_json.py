@@ -7,11 +7,11 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from deepgemm_codegen import __version__
-from deepgemm_codegen.dimension import Dim
 from deepgemm_codegen.dtypes import DType
 from deepgemm_codegen.epilogue import EpilogueStep
-from deepgemm_codegen.expressions import Expression
+from deepgemm_codegen.plan.expressions import Expression
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.dimension import Dim
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan, Program

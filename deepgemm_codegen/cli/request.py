@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.cli.flags import flag_of
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
-from deepgemm_codegen.overrides import OVERRIDES, override_value
 from deepgemm_codegen.spec import GemmSpec
-from deepgemm_codegen.spec_text import FIELDS, FREE_TEXT
+from deepgemm_codegen.spec.overrides import OVERRIDES, override_value
+from deepgemm_codegen.spec.text import FIELDS, FREE_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -43,7 +43,7 @@ def _schema(*, what: str, **values: Any) -> int:
 def _field(name: str) -> str:
     """What a field of a kernel file is, how it is written, and what it is without being given."""
     from deepgemm_codegen.cli.flags import default_of  # noqa: PLC0415
-    from deepgemm_codegen.overrides import OVERRIDES  # noqa: PLC0415
+    from deepgemm_codegen.spec.overrides import OVERRIDES  # noqa: PLC0415
     from deepgemm_codegen.specfile.fields import GROUPS, HELP, NAME, written  # noqa: PLC0415
 
     word = name.removeprefix("--").replace("-", "_")

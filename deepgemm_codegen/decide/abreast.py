@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.refusal import Refusal
-from deepgemm_codegen.layout import AREA_ALIGNMENT
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.layout import AREA_ALIGNMENT
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from deepgemm_codegen.batching import DENSE
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.problem import canonical_steps, problem_of
 from deepgemm_codegen.decide.rows.choice import rows_kernel
@@ -13,7 +12,6 @@ from deepgemm_codegen.decide.rows.search import best_rows
 from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR, partial_leading, partials, reduce_body
 from deepgemm_codegen.errors import InternalError
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.plan import (
     Bandwidth,
     Decision,
@@ -26,17 +24,19 @@ from deepgemm_codegen.plan import (
     Simt,
     Wgmma,
 )
-from deepgemm_codegen.repack import PACKED, Packed
-from deepgemm_codegen.tiles import Extent, Output
-from deepgemm_codegen.tma import TmaOperand
-from deepgemm_codegen.workspace import workspace_of
+from deepgemm_codegen.plan.repack import PACKED, Packed
+from deepgemm_codegen.plan.tiles import Extent, Output
+from deepgemm_codegen.plan.tma import TmaOperand
+from deepgemm_codegen.plan.workspace import workspace_of
+from deepgemm_codegen.spec.batching import DENSE
+from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.plan.tiles import MatrixOperand
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.tiles import MatrixOperand
 
 __all__ = [
     "DEPENDENT_FROM",

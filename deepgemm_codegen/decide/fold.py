@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.batching import DENSE
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import Decision, Program
+from deepgemm_codegen.spec.batching import DENSE
+from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec

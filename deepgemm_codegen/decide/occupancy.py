@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.words import counted
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine

@@ -9,14 +9,14 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
-from deepgemm_codegen.tiles import Extent, Operand
+from deepgemm_codegen.plan.layout import CHUNK_BYTES, swizzle_bytes_for
+from deepgemm_codegen.plan.tiles import Extent, Operand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.dimension import Dim
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.spec.dimension import Dim
 
 __all__ = [
     "Travel",

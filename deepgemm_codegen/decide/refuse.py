@@ -12,7 +12,7 @@ from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.refusal import Refusal, named
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.overrides import Overrides
+from deepgemm_codegen.spec.overrides import Overrides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from deepgemm_codegen.batching import DENSE, SHARED
 from deepgemm_codegen.decide.assemble import with_copies
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
 from deepgemm_codegen.decide.operands import widest_vector
@@ -22,8 +21,9 @@ from deepgemm_codegen.decide.split_k import WORTH
 from deepgemm_codegen.decide.tma import tma_obstacle
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.repack import PASSES, THREADS, TURN, VECTOR_BYTES
-from deepgemm_codegen.workspace import ALIGNMENT
+from deepgemm_codegen.plan.repack import PASSES, THREADS, TURN, VECTOR_BYTES
+from deepgemm_codegen.plan.workspace import ALIGNMENT
+from deepgemm_codegen.spec.batching import DENSE, SHARED
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

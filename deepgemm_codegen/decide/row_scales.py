@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.batching import DENSE
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
@@ -19,13 +18,14 @@ from deepgemm_codegen.decide.split_k import LATE_US, REDUCE_US
 from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError, InternalError
-from deepgemm_codegen.expressions import Number, times
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT
 from deepgemm_codegen.plan import Decision, Grid, KernelPlan, Program
-from deepgemm_codegen.row_scales import MOST_COLUMNS, MOST_THREADS, VALUES, RowScales
-from deepgemm_codegen.tiles import WARP, Output
-from deepgemm_codegen.workspace import workspace_of
+from deepgemm_codegen.plan.expressions import Number, times
+from deepgemm_codegen.plan.row_scales import MOST_COLUMNS, MOST_THREADS, VALUES, RowScales
+from deepgemm_codegen.plan.tiles import WARP, Output
+from deepgemm_codegen.plan.workspace import workspace_of
+from deepgemm_codegen.spec.batching import DENSE
+from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

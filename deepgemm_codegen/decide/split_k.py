@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from deepgemm_codegen.bodies import Reduce
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.expressions import Number, rounded_up, times
-from deepgemm_codegen.tiles import PARTIALS
-from deepgemm_codegen.workspace import Workspace, workspace_of
+from deepgemm_codegen.plan.bodies import Reduce
+from deepgemm_codegen.plan.expressions import Number, rounded_up, times
+from deepgemm_codegen.plan.tiles import PARTIALS
+from deepgemm_codegen.plan.workspace import Workspace, workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.plan.tiles import Extent
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.tiles import Extent
+    from deepgemm_codegen.spec.overrides import Overrides
 
 __all__ = [
     "PARTIAL_VECTOR",

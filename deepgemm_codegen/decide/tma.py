@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.operands import matrices_like_d
-from deepgemm_codegen.layout import store_panels
-from deepgemm_codegen.tma import TMA_ALIGNMENT, TmaOperand
+from deepgemm_codegen.plan.layout import store_panels
+from deepgemm_codegen.plan.tma import TMA_ALIGNMENT, TmaOperand
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.plan.tiles import Extent
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.tiles import Extent
 
 __all__ = ["place_tma_operand", "store_of", "tma_obstacle"]
 

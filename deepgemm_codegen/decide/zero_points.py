@@ -14,10 +14,10 @@ from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.split_k import REDUCE_US
 from deepgemm_codegen.dtypes import INT32
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.plan import Decision, Grid, Program
-from deepgemm_codegen.workspace import workspace_of
-from deepgemm_codegen.zero_points import OperandZeros, ZeroPoints
+from deepgemm_codegen.plan.workspace import workspace_of
+from deepgemm_codegen.plan.zero_points import OperandZeros, ZeroPoints
+from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepgemm_codegen.block_scales import SCALES
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.bench_call import call_of, fused_call_of, no_plain_product
 from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample, stray
@@ -21,6 +20,7 @@ from deepgemm_codegen.harness.gpu import launch_arguments, pointer_tables
 from deepgemm_codegen.harness.inputs import Factors, Normal
 from deepgemm_codegen.harness.launching import launch_kernel
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
+from deepgemm_codegen.spec.block_scales import SCALES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.harness.matrix import Region
 from deepgemm_codegen.plan import Wgmma
-from deepgemm_codegen.repack import Repack
-from deepgemm_codegen.zero_points import ZeroPoints
+from deepgemm_codegen.plan.repack import Repack
+from deepgemm_codegen.plan.zero_points import ZeroPoints
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.plan import KernelPlan
-    from deepgemm_codegen.tiles import Extent
+    from deepgemm_codegen.plan.tiles import Extent
 
 __all__ = [
     "block_of",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.block_scales import SCALES
 from deepgemm_codegen.harness.inputs import (
     Alike,
     Constant,
@@ -26,7 +25,8 @@ from deepgemm_codegen.harness.inputs import (
 )
 from deepgemm_codegen.harness.problem import Problem, bind
 from deepgemm_codegen.plan import ASIDE, as_program
-from deepgemm_codegen.precision import integer_sums
+from deepgemm_codegen.spec.block_scales import SCALES
+from deepgemm_codegen.spec.precision import integer_sums
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType

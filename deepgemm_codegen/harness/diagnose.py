@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.block_scales import SCALES
 from deepgemm_codegen.harness.compare import compare
 from deepgemm_codegen.harness.inputs import Constant, Inputs
 from deepgemm_codegen.harness.sums import Expected
+from deepgemm_codegen.spec.block_scales import SCALES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

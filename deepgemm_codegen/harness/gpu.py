@@ -20,8 +20,8 @@ from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
 from deepgemm_codegen.harness.tensor_map import encode_tensor_map
 from deepgemm_codegen.plan import as_program
+from deepgemm_codegen.plan.workspace import ALIGNMENT
 from deepgemm_codegen.toolchain import explain_mismatch
-from deepgemm_codegen.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

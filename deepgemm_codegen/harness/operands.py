@@ -9,8 +9,8 @@ import numpy as np
 from deepgemm_codegen.emulator import GlobalBuffer, PointerTable, TensorMap
 from deepgemm_codegen.harness.memory import HUGE, Paged, fill, untouched
 from deepgemm_codegen.harness.numbers import bits_dtype, poison
-from deepgemm_codegen.repack import PACKED
-from deepgemm_codegen.workspace import ALIGNMENT
+from deepgemm_codegen.plan.repack import PACKED
+from deepgemm_codegen.plan.workspace import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.harness.matrix import Matrix
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.plan import KernelPlan
-    from deepgemm_codegen.signature import Parameter
+    from deepgemm_codegen.plan.signature import Parameter
 
 __all__ = ["LaunchMemory"]
 

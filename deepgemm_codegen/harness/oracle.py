@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.block_scales import BLOCK
 from deepgemm_codegen.epilogue.meaning import row_scale
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
 from deepgemm_codegen.harness.summation import chains_of
 from deepgemm_codegen.harness.sums import ROUND, Expected, PrefixSums, StepModel, added, prefix_sums
 from deepgemm_codegen.plan import Rows
-from deepgemm_codegen.precision import integer_sums
-from deepgemm_codegen.rows import SHARING, additions
+from deepgemm_codegen.plan.rows import SHARING, additions
+from deepgemm_codegen.spec.block_scales import BLOCK
+from deepgemm_codegen.spec.precision import integer_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,22 +10,22 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.block_scales import BLOCK, line
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.harness.matrix import Matrix, Region
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import as_program
+from deepgemm_codegen.spec.block_scales import BLOCK, line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.dimension import Dim
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.plan import KernelPlan, Program
-    from deepgemm_codegen.signature import Parameter
+    from deepgemm_codegen.plan.signature import Parameter
     from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.spec.dimension import Dim
 
 __all__ = ["Problem", "bind"]
 

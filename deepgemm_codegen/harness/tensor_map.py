@@ -13,7 +13,7 @@ from deepgemm_codegen.harness.device import LaunchFailedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deepgemm_codegen.tma import TensorMap
+    from deepgemm_codegen.plan.tma import TensorMap
 
 __all__ = ["encode_tensor_map"]
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from deepgemm_codegen.batching import MAX_STRIDE, STRIDE_WORDS
-from deepgemm_codegen.block_scales import SCALE_WORDS
 from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.numbers import MAX_ALIGNMENT, MAX_DIMENSION
-from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
-from deepgemm_codegen.precision import ACCUMULATE
-from deepgemm_codegen.spec_text import FIELDS, LAUNCHES, OPS, ZERO_POINT_WORDS
+from deepgemm_codegen.spec.batching import MAX_STRIDE, STRIDE_WORDS
+from deepgemm_codegen.spec.block_scales import SCALE_WORDS
+from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec.precision import ACCUMULATE
+from deepgemm_codegen.spec.text import FIELDS, LAUNCHES, OPS, ZERO_POINT_WORDS
 
 __all__ = [
     "CHOICES",

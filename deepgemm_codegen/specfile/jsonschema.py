@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.batching import STRIDE_WORDS
 from deepgemm_codegen.checks import REQUIREMENTS
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import AXIS_WORDS, STEPS
 from deepgemm_codegen.numbers import MAX_DIMENSION
-from deepgemm_codegen.spec_text import ZERO_POINT_WORDS
+from deepgemm_codegen.spec.batching import STRIDE_WORDS
+from deepgemm_codegen.spec.text import ZERO_POINT_WORDS
 from deepgemm_codegen.specfile.fields import (
     CHOICES,
     GROUPS,

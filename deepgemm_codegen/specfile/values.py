@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.batching import STRIDE_WORDS
-from deepgemm_codegen.batching import parse as parse_stride
 from deepgemm_codegen.dtypes import FP16, parse_dtype
 from deepgemm_codegen.epilogue import STEPS, parse_epilogue, read_option, step_kind
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import what_to_write
+from deepgemm_codegen.spec.batching import STRIDE_WORDS
+from deepgemm_codegen.spec.batching import parse as parse_stride
 from deepgemm_codegen.specfile.fields import CHOICES, STEP_NAMES, kind_of, written
 from deepgemm_codegen.specfile.nodes import Mapping, Node, Scalar, Sequence
 

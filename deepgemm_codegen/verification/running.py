@@ -14,8 +14,8 @@ from deepgemm_codegen.errors import (
     InternalError,
     KernelLackError,
 )
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.parallel import in_processes
+from deepgemm_codegen.spec.naming import kernel_name
 from deepgemm_codegen.verification.job import Job, Options, Outcome, Status
 
 if TYPE_CHECKING:

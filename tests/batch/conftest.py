@@ -10,8 +10,8 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.batch.dispatch import FILES
 from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.decide import decide
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.naming import kernel_name
 from deepgemm_codegen.specfile import SpecEntry
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.batch import Outcome, generate
 from deepgemm_codegen.batch.manifest import MANIFEST
-from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.spec.naming import kernel_name
 from deepgemm_codegen.specfile import SpecEntry
 
 from .conftest import HEADER, LISTS, entry, fake_make, files, program_of, some

@@ -11,7 +11,7 @@ import pytest
 from deepgemm_codegen.batch import generate
 from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
-from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.spec.naming import kernel_name
 
 from .conftest import HEADER, LISTS, files, program_of, some
 

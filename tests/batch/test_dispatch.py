@@ -15,8 +15,8 @@ import pytest
 from deepgemm_codegen.batch import make
 from deepgemm_codegen.batch.dispatch import Entry, dispatch_texts, select
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,8 +20,8 @@ from deepgemm_codegen.batch import folder as folder_module
 from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
 from deepgemm_codegen.files import atomic_write
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.naming import kernel_name
 from deepgemm_codegen.specfile import SpecEntry, read_all
 
 from .conftest import HEADER, LISTS, entry, fake_make, files, program_of, some

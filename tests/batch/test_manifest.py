@@ -11,8 +11,8 @@ import pytest
 from deepgemm_codegen.batch import generate
 from deepgemm_codegen.batch.manifest import MANIFEST, record
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.naming import kernel_name
 from tests.harness.support import program_of
 
 from .conftest import entry, files, some

@@ -6,7 +6,7 @@ finding; the faults planted here are vectors that the promise does not cover.
 
 from __future__ import annotations
 
-from deepgemm_codegen.bodies import MmaSync
+from deepgemm_codegen.plan.bodies import MmaSync
 from deepgemm_codegen.spec import GemmSpec
 from tests.cases import planted as faults
 from tests.cases.planted import planted

@@ -14,7 +14,7 @@ import pytest
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.inputs import Normal
 from deepgemm_codegen.harness.verify import judge
-from deepgemm_codegen.wgmma import Wgmma
+from deepgemm_codegen.plan.wgmma import Wgmma
 from tests.cases import planted as faults
 from tests.cases.planted import planted
 from tests.harness.support import assert_right, device_of, launch, plan_of, source_of

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.bandwidth import Bandwidth
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.explain import explain
+from deepgemm_codegen.plan.bandwidth import Bandwidth
 from deepgemm_codegen.spec import GemmSpec
 from tests.harness.support import compiled, plan_of, source_of
 

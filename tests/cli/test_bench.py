@@ -9,9 +9,9 @@ import pytest
 
 from deepgemm_codegen.harness import bench_gpu, bench_roofline
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.naming import kernel_name
 from deepgemm_codegen.specfile import read_all
 from tests.cli.conftest import SMALL
 from tests.harness.bench_support import CEILINGS, ScriptedDevice

@@ -13,7 +13,7 @@ from deepgemm_codegen.arch import known_architectures
 from deepgemm_codegen.cli.app import build_app
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import STEPS
-from deepgemm_codegen.overrides import OVERRIDES
+from deepgemm_codegen.spec.overrides import OVERRIDES
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deepgemm_codegen.overrides import OVERRIDES
-from deepgemm_codegen.spec_text import FIELDS
+from deepgemm_codegen.spec.overrides import OVERRIDES
+from deepgemm_codegen.spec.text import FIELDS
 from tests.cli.conftest import SMALL, Cli, process
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from deepgemm_codegen.numbers import MAX_DIMENSION
-from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES
 from tests.cli.conftest import SMALL, Cli
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import pytest
 
-from deepgemm_codegen import render
 from deepgemm_codegen.arch import known_architectures
 from deepgemm_codegen.cli import emit
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.numbers import MAX_DIMENSION
+from deepgemm_codegen.render import rendering as render
 from deepgemm_codegen.resources import data_folder
 from tests.cli.conftest import SMALL, Cli, process
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.cli.entry import run
-from deepgemm_codegen.overrides import OVERRIDES
-from deepgemm_codegen.spec_text import FIELDS
+from deepgemm_codegen.spec.overrides import OVERRIDES
+from deepgemm_codegen.spec.text import FIELDS
 
 NUMBERS = st.one_of(
     st.sampled_from(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deepgemm_codegen import render
 from deepgemm_codegen.cli.cache import SHOWN, _as_text
+from deepgemm_codegen.render import rendering as render
+from deepgemm_codegen.render.template_cache import template_cache
 from deepgemm_codegen.resources import data_folder
-from deepgemm_codegen.template_cache import template_cache
 from deepgemm_codegen.toolchain import CacheEntry, CacheInfo
 from tests.cli.conftest import SMALL, Cli, process
 
@@ -124,7 +124,7 @@ def test_another_configuration_is_another_entry(tmp_path: Path) -> None:
 
 
 def test_old_entries_leave(cli: Cli, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deepgemm_codegen.template_cache._MOST_ENTRIES", 8)
+    monkeypatch.setattr("deepgemm_codegen.render.template_cache._MOST_ENTRIES", 8)
     text = fresh(cli)
     assert len(list(cache.iterdir())) <= 9
     assert fresh(cli) == text

@@ -11,8 +11,8 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.explain import ANSWERED, explain, format_explanation
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.overrides import OVERRIDES
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.overrides import OVERRIDES
 from tests.decide.specs import random_spec
 
 

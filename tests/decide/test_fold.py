@@ -8,9 +8,9 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.decide.fold import fold
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.naming import kernel_name
 from tests.harness.support import assert_right
 
 FOLDED = {

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES, Overrides
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES, Overrides
 
 PROBLEMS = (
     "m=64 n=64 k=64 arch=sm_80",

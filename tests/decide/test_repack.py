@@ -15,8 +15,8 @@ from deepgemm_codegen.decide.mma_sync.family import MMA_SYNC
 from deepgemm_codegen.decide.repack import as_copied, copies_for, repack_clocks
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.expressions import Number
 from deepgemm_codegen.plan import Program, Repack, Wgmma
+from deepgemm_codegen.plan.expressions import Number
 from deepgemm_codegen.spec import GemmSpec
 
 from .specs import random_spec

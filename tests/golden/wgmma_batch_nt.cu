@@ -362,14 +362,16 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
     }
     // A's rows bring 80 bytes; wgmma reads the 16 behind them, which no copy writes.
     for (int at = threadIdx.x; at < STAGES * 64; at += THREADS) {
-        const int row = at % 64;
+        // Neighbours clear rows one below the other, which the swizzle spreads over the banks.
+        const int row = at / 8 % 8 * 8 + at % 8;
         const int chunk = 5 ^ row % 8;  // where the swizzle has it
         const int offset = at / 64 * STAGE_BYTES + row * 128 + chunk * 16;
         *reinterpret_cast<uint4*>(shared + offset) = uint4{};
     }
     // B's rows bring 80 bytes; wgmma reads the 16 behind them, which no copy writes.
     for (int at = threadIdx.x; at < STAGES * 192; at += THREADS) {
-        const int row = at % 192;
+        // Neighbours clear rows one below the other, which the swizzle spreads over the banks.
+        const int row = at / 8 % 24 * 8 + at % 8;
         const int chunk = 5 ^ row % 8;  // where the swizzle has it
         const int offset = at / 192 * STAGE_BYTES + A_BYTES + row * 128 + chunk * 16;
         *reinterpret_cast<uint4*>(shared + offset) = uint4{};

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pytest
 
     from deepgemm_codegen.plan import KernelPlan, Program
-    from deepgemm_codegen.tma import TensorMap as MapPlan
+    from deepgemm_codegen.plan.tma import TensorMap as MapPlan
 
 _NUMPY = [
     "abs",

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.arch import load_arch
-from deepgemm_codegen.block_scales import BLOCK, blocks_of, shared_columns
 from deepgemm_codegen.decide import WgmmaChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
@@ -24,6 +23,7 @@ from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.block_scales import BLOCK, blocks_of, shared_columns
 from deepgemm_codegen.specfile import read
 from tests.harness.support import (
     assert_right,

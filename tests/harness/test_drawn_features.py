@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.overrides import Overrides
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.overrides import Overrides
 from tests.drawing_features import draw_features
 from tests.harness.support import assert_right, program_of
 

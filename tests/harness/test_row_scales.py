@@ -18,7 +18,7 @@ from deepgemm_codegen.harness.inputs import Given, Inputs, Nans
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.problem import Problem, bind
 from deepgemm_codegen.harness.teams import choose_blocks, team_of
-from deepgemm_codegen.row_scales import RowScales
+from deepgemm_codegen.plan.row_scales import RowScales
 from deepgemm_codegen.spec import GemmSpec
 from tests.harness.support import (
     NAN,

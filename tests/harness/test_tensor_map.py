@@ -10,10 +10,10 @@ import pytest
 
 from deepgemm_codegen.dtypes import BF16
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.expressions import Number, Variable
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.tensor_map import encode_tensor_map
-from deepgemm_codegen.tma import TensorMap
+from deepgemm_codegen.plan.expressions import Number, Variable
+from deepgemm_codegen.plan.tma import TensorMap
 
 MAP = TensorMap("map_a", "a", BF16, Variable("k"), Number(100), Variable("lda"), 64, 128, 128)
 SIZES = {"k": 0, "lda": 72}

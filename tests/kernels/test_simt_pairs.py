@@ -10,7 +10,7 @@ from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import SimtChoice, decide
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.plan import Simt
-from deepgemm_codegen.simt import LANES_N
+from deepgemm_codegen.plan.simt import LANES_N
 from deepgemm_codegen.spec import GemmSpec
 from tests.harness.support import assert_right, assert_wrong, program_of, source_of
 

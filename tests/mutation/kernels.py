@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.printing import text_of
 from deepgemm_codegen.render import render_program
+from deepgemm_codegen.render.kernel_text import text_of
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.specfile import read_all
 from tests.rendering.plans import GOLDEN

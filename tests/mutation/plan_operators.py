@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from deepgemm_codegen.plan import Program
-    from deepgemm_codegen.tma import TensorMap
+    from deepgemm_codegen.plan.tma import TensorMap
 
 __all__ = ["PLAN_OPERATORS", "RULES", "PlanMutant", "PlanOperator", "plan_mutants_of"]
 

@@ -10,11 +10,11 @@ import jinja2
 import jinja2.meta
 import pytest
 
-from deepgemm_codegen import render
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.render import TEMPLATE, environment, names_of, render_program
+from deepgemm_codegen.render import rendering as render
+from deepgemm_codegen.render.template_engine import Engine
 from deepgemm_codegen.resources import data_folder
-from deepgemm_codegen.template_engine import Engine
 
 from .plans import GOLDEN
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import WgmmaChoice
-from deepgemm_codegen.printing import text_of
 from deepgemm_codegen.render import render_kernel
+from deepgemm_codegen.render.kernel_text import text_of
 from deepgemm_codegen.spec import GemmSpec
 
 if TYPE_CHECKING:

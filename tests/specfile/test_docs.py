@@ -9,7 +9,7 @@ import pytest
 
 import deepgemm_codegen
 from deepgemm_codegen.decide.fold import fold
-from deepgemm_codegen.overrides import OVERRIDES
+from deepgemm_codegen.spec.overrides import OVERRIDES
 from deepgemm_codegen.specfile import MAX_KERNELS, SpecFileError, read, read_all
 from deepgemm_codegen.specfile.fields import HELP
 from deepgemm_codegen.specfile.include import MAX_INCLUDED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.naming import kernel_name
+from deepgemm_codegen.spec.naming import kernel_name
 from deepgemm_codegen.specfile import SpecEntry, SpecFileError, read, read_all
 
 if TYPE_CHECKING:

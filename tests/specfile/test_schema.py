@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from deepgemm_codegen.overrides import OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.resources import data_folder
-from deepgemm_codegen.spec_text import FIELDS
+from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec.text import FIELDS
 from deepgemm_codegen.specfile import SpecFileError, read, schema
 from deepgemm_codegen.specfile.fields import CHOICES, GROUPS, HELP, kind_of
 from tests.jsonschema import faults

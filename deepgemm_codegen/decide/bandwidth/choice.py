@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, Bandwidth, RingPlace
 from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
 from deepgemm_codegen.decide.bandwidth.sides import place_lanes, sides_of
 from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan import Decision, Grid, Program
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG, WARP_K, Bandwidth, RingPlace
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.bandwidth.registers import register_estimate
 from deepgemm_codegen.decide.occupancy import (
     RESIDENT,
@@ -18,7 +17,8 @@ from deepgemm_codegen.decide.occupancy import (
     threads_sm,
 )
 from deepgemm_codegen.decide.schedule import grid
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

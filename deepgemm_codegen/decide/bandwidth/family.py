@@ -6,7 +6,6 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.bandwidth.menu import (
     LEGAL,
@@ -24,6 +23,7 @@ from deepgemm_codegen.decide.bandwidth.sides import MOST_SHORT, ONE_SHORT, sides
 from deepgemm_codegen.decide.bandwidth.task import Task, own_slots, task_of
 from deepgemm_codegen.decide.family import Family, Setting, best_other
 from deepgemm_codegen.errors import InternalError
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, RingPlace
 from deepgemm_codegen.decide.abreast import ABREAST
 from deepgemm_codegen.decide.bandwidth.constraints import MAX_WARPS
 from deepgemm_codegen.decide.menus import MAX_TILE
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG, RingPlace
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.decide.bandwidth.task import Task
-    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.spec.overrides import Overrides
 
 __all__ = ["LEGAL", "BandwidthMenu", "measured", "menu_for", "rings_for"]
 

@@ -21,15 +21,15 @@ from __future__ import annotations
 from math import log2, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
     from deepgemm_codegen.decide.bandwidth.task import Task
+    from deepgemm_codegen.plan.bandwidth import RingPlace
 
 __all__ = ["TileCost", "again_clocks", "kernel_clocks", "predict", "tile_cost"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.abreast import abreast_answer
 from deepgemm_codegen.decide.bandwidth.registers import register_estimate
 from deepgemm_codegen.decide.occupancy import occupancy_answer
 from deepgemm_codegen.decide.words import counted, waves_of_tiles
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

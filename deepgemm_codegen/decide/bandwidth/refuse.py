@@ -14,9 +14,9 @@ from deepgemm_codegen.decide.refusal import Refusal, last_with_nearest, named
 from deepgemm_codegen.decide.schedule import MAX_GRID
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.menu import BandwidthMenu
     from deepgemm_codegen.decide.bandwidth.task import Task
+    from deepgemm_codegen.plan.bandwidth import RingPlace
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["refuse"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.task import Task
+    from deepgemm_codegen.plan.bandwidth import RingPlace
 
 __all__ = ["register_estimate"]
 

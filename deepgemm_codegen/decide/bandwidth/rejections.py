@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
 from deepgemm_codegen.decide.bandwidth.constraints import PHRASES, violations
 from deepgemm_codegen.decide.misses import Branch, Rejection, nearest_misses
 from deepgemm_codegen.decide.words import counted
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG
 from deepgemm_codegen.decide.bandwidth import constraints
 from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
 from deepgemm_codegen.decide.bandwidth.predict import kernel_clocks, tile_cost
 from deepgemm_codegen.decide.bandwidth.registers import register_estimate
 from deepgemm_codegen.decide.occupancy import register_caps, shared_block
 from deepgemm_codegen.decide.schedule import grid
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

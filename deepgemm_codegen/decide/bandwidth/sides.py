@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from deepgemm_codegen.bandwidth import MN_RUN, LaneOperand
 from deepgemm_codegen.decide.operands import widest_vector
-from deepgemm_codegen.dimension import Dim
+from deepgemm_codegen.plan.bandwidth import MN_RUN, LaneOperand
+from deepgemm_codegen.spec.dimension import Dim
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.plan.tiles import Extent
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.tiles import Extent
 
 __all__ = ["MOST_SHORT", "ONE_SHORT", "Lanes", "Sides", "place_lanes", "sides_of"]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.bandwidth import FRAGMENT_LONG, WARP_K, shared_bytes
 from deepgemm_codegen.decide.bandwidth.sides import sides_of
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
+from deepgemm_codegen.plan.bandwidth import FRAGMENT_LONG, WARP_K, shared_bytes
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
-    from deepgemm_codegen.bandwidth import RingPlace
     from deepgemm_codegen.decide.bandwidth.sides import Sides
     from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.plan.bandwidth import RingPlace
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["Task", "task_of"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers, stays_rolled
 from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
@@ -13,6 +12,7 @@ from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan import Decision, Grid, MmaSync, Program
+from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

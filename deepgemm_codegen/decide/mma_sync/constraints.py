@@ -25,8 +25,8 @@ from deepgemm_codegen.decide.occupancy import (
     threads_sm,
 )
 from deepgemm_codegen.decide.schedule import grid, raster
-from deepgemm_codegen.layout import CHUNK_BYTES, swizzle_bytes_for
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.layout import CHUNK_BYTES, swizzle_bytes_for
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,8 +28,8 @@ from deepgemm_codegen.decide.split_k import (
     trailing_clocks,
 )
 from deepgemm_codegen.decide.tma import store_of
-from deepgemm_codegen.rows import SHARING
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.rows import SHARING
+from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

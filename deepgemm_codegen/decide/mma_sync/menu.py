@@ -25,7 +25,7 @@ from deepgemm_codegen.decide.split_k import SPLIT_K
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.spec.overrides import Overrides
 
 __all__ = ["LEGAL", "Menu", "menu_for"]
 

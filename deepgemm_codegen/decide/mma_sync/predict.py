@@ -30,8 +30,8 @@ from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers
 from deepgemm_codegen.decide.occupancy import SCHEDULERS
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes, operand_traffic
-from deepgemm_codegen.layout import swizzle_bytes_for
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.layout import swizzle_bytes_for
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine

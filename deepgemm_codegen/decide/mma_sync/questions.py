@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.decide.abreast import abreast_answer
 from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
 from deepgemm_codegen.decide.mma_sync.registers import (
@@ -22,9 +21,10 @@ from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import raster_answer
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.words import waves_of_tiles
-from deepgemm_codegen.layout import swizzle_bytes_for
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
+from deepgemm_codegen.plan.layout import swizzle_bytes_for
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.family import Setting
     from deepgemm_codegen.decide.machine import Machine
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.overrides import Overrides
     from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.spec.overrides import Overrides
 
 __all__ = ["refuse"]
 

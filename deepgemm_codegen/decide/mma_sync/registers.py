@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.layout import CHUNK_BYTES
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.layout import CHUNK_BYTES
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from deepgemm_codegen.decide.operands import Travel
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.tiles import Extent, Operand
+    from deepgemm_codegen.plan.tiles import Extent, Operand
 
 __all__ = [
     "MIN_BLOCKS",

@@ -16,7 +16,7 @@ from deepgemm_codegen.decide.mma_sync.registers import (
 )
 from deepgemm_codegen.decide.schedule import grid, raster
 from deepgemm_codegen.decide.words import counted
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ from deepgemm_codegen.decide.mma_sync.slices import Slice, Slices
 from deepgemm_codegen.decide.mma_sync.warps import Layout, tile_table
 from deepgemm_codegen.decide.occupancy import SCHEDULERS
 from deepgemm_codegen.decide.schedule import MAX_GRID, best_raster, compulsory_bytes, grid, raster
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.mma_sync.pipeline import useful_stages
 from deepgemm_codegen.decide.mma_sync.predict import slice_loss, waste_of_panel
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,7 +15,7 @@ from deepgemm_codegen.decide.mma_sync import constraints
 from deepgemm_codegen.decide.mma_sync.predict import tile_clocks
 from deepgemm_codegen.decide.mma_sync.registers import register_estimate
 from deepgemm_codegen.decide.occupancy import register_caps
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine

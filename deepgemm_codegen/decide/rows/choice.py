@@ -8,9 +8,9 @@ from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.occupancy import register_cap
 from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.decide.split_k import partial_leading
-from deepgemm_codegen.naming import kernel_name
 from deepgemm_codegen.plan import Decision, Grid, KernelPlan, Program, Rows
-from deepgemm_codegen.tiles import WARP, Extent, Output
+from deepgemm_codegen.plan.tiles import WARP, Extent, Output
+from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

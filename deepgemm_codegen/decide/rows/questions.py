@@ -8,7 +8,7 @@ from deepgemm_codegen.decide.rows.search import best_rows
 from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.decide.split_k import reduce_clocks
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.rows import SHARING
+from deepgemm_codegen.plan.rows import SHARING
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.decide.rows.choice import RowChoice, resident
 from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.errors import InternalError
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepgemm_codegen.decide.misses import Violation
     from deepgemm_codegen.decide.rows.task import RowTask
-    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.spec.overrides import Overrides
 
 __all__ = [
     "LEGAL",

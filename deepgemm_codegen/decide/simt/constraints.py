@@ -17,8 +17,8 @@ from deepgemm_codegen.decide.occupancy import (
     threads_sm,
 )
 from deepgemm_codegen.decide.schedule import grid, raster
-from deepgemm_codegen.simt import LANES_M, LANES_N, PAD, QUAD, TURNED_FROM, turned_among
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.simt import LANES_M, LANES_N, PAD, QUAD, TURNED_FROM, turned_among
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

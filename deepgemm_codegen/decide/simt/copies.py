@@ -15,13 +15,13 @@ from math import gcd
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.operands import Travel, travel_of
-from deepgemm_codegen.simt import QUAD, SimtOperand
+from deepgemm_codegen.plan.simt import QUAD, SimtOperand
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.plan.tiles import Extent
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.tiles import Extent
 
 __all__ = ["place_simt_operand", "simt_travel"]
 

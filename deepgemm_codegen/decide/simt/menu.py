@@ -9,11 +9,11 @@ from deepgemm_codegen.decide.menus import LEAST_REACH, MAX_RASTER, MAX_TILE, STA
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.simt.constraints import MAX_WARPS
 from deepgemm_codegen.decide.simt.tile import TILE_MS, TILE_NS, WARPS
-from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
+from deepgemm_codegen.plan.simt import LANES_M, LANES_N, QUAD
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem
-    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.spec.overrides import Overrides
 
 __all__ = ["LEGAL", "SimtMenu", "menu_for"]
 

@@ -25,7 +25,7 @@ from deepgemm_codegen.decide.schedule import operand_traffic
 from deepgemm_codegen.decide.simt.constraints import copied_vectors
 from deepgemm_codegen.decide.simt.tile import SCHEDULERS, tile_of
 from deepgemm_codegen.errors import InternalError
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.simt.choice import SimtChoice

@@ -12,8 +12,8 @@ from deepgemm_codegen.decide.schedule import raster_answer
 from deepgemm_codegen.decide.simt.constraints import register_estimate, shared_bytes
 from deepgemm_codegen.decide.words import waves_of_tiles
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.simt import LANES_M, LANES_N, QUAD
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.family import Setting

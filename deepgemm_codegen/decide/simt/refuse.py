@@ -16,7 +16,7 @@ from deepgemm_codegen.decide.simt.task import Task, tasks_of
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.family import Setting
-    from deepgemm_codegen.overrides import Overrides
+    from deepgemm_codegen.spec.overrides import Overrides
 
 __all__ = ["refuse"]
 

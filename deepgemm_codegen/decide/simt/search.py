@@ -22,7 +22,7 @@ from deepgemm_codegen.decide.simt.constraints import (
 )
 from deepgemm_codegen.decide.simt.predict import kernel_clocks
 from deepgemm_codegen.decide.simt.tile import SCHEDULERS, tile_table
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.tiles import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

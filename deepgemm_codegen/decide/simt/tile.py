@@ -9,8 +9,8 @@ from functools import cache
 from typing import NamedTuple
 
 from deepgemm_codegen.decide.simt import constraints
-from deepgemm_codegen.simt import LANES_M, LANES_N, QUAD
-from deepgemm_codegen.tiles import WARP
+from deepgemm_codegen.plan.simt import LANES_M, LANES_N, QUAD
+from deepgemm_codegen.plan.tiles import WARP
 
 __all__ = ["SCHEDULERS", "TILE_MS", "TILE_NS", "WARPS", "Tile", "tile_of", "tile_table"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.block_scales import blocks_of
-from deepgemm_codegen.tma import SWIZZLE_ROWS
+from deepgemm_codegen.plan.tma import SWIZZLE_ROWS
+from deepgemm_codegen.spec.block_scales import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from deepgemm_codegen.decide.wgmma.refuse import refuse
 from deepgemm_codegen.decide.wgmma.rejections import rejections
 from deepgemm_codegen.decide.wgmma.search import WgmmaFound, search
 from deepgemm_codegen.decide.wgmma.task import Task, task_of
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

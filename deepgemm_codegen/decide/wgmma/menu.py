@@ -17,7 +17,7 @@ from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.split_k import SPLIT_K
 from deepgemm_codegen.decide.wgmma.constraints import MAX_CLUSTER_K, PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_MS
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem

@@ -32,7 +32,7 @@ from deepgemm_codegen.decide.wgmma.reading import (
 )
 from deepgemm_codegen.decide.wgmma.tile import tile_table
 from deepgemm_codegen.decide.wgmma.writing import writing
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice

@@ -11,7 +11,7 @@ from deepgemm_codegen.decide.tma import store_of, tma_obstacle
 from deepgemm_codegen.decide.wgmma.constraints import overlapped
 from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.tma import box_columns
+from deepgemm_codegen.plan.tma import box_columns
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.prediction import Prediction

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.writing import crowd
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.problem import Problem

@@ -28,7 +28,7 @@ from deepgemm_codegen.decide.wgmma.predict import (
 )
 from deepgemm_codegen.decide.wgmma.reading import LEAST_ONCE, spared_by_fewer
 from deepgemm_codegen.decide.wgmma.tile import tile_table
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu

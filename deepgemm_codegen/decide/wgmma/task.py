@@ -17,7 +17,7 @@ from deepgemm_codegen.decide.wgmma.tile import (
     slab_bytes,
     turn_bytes,
 )
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine

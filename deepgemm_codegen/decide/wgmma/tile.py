@@ -9,11 +9,11 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.block_scales import blocks_of, shared_columns
 from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.wgmma import constraints
-from deepgemm_codegen.layout import staged_columns, store_panels
-from deepgemm_codegen.tma import PANEL_BYTES
+from deepgemm_codegen.plan.layout import staged_columns, store_panels
+from deepgemm_codegen.plan.tma import PANEL_BYTES
+from deepgemm_codegen.spec.block_scales import blocks_of, shared_columns
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine

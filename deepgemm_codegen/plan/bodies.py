@@ -1,0 +1,203 @@
+"""Kernel bodies: how a tile is computed. A plan has exactly one.
+
+`MmaSync` is the family of Ampere-class instructions, which every architecture from Turing on runs.
+`Reduce` multiplies nothing: it makes D of partial sums. The other bodies have modules of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deepgemm_codegen.plan.tiles import WARP, Operand
+
+__all__ = ["FRAGMENT_BYTES", "MmaSync", "Reduce"]
+
+FRAGMENT_BYTES = 32
+"""Bytes of k that one set of ldmatrix fragments covers, on every architecture."""
+
+
+@dataclass(frozen=True, slots=True)
+class MmaSync:
+    """A block tile computed by ``mma.sync`` from shared memory, fed by a ring of stages.
+
+    Attributes:
+        tile_m, tile_n, tile_k: elements of the block tile.
+        warps_m, warps_n: warps along m and n.
+        mma_m, mma_n, mma_k: instruction shape; where an architecture has it for 8 rows only, two
+            instructions stand for one.
+        stages: ring slots in shared memory; prefetch depth is one less.
+        min_blocks: resident blocks a multiprocessor that the register cap allows for.
+        fragment_buffers: 2 when the next step's fragments load while this step multiplies, across
+            slices too (an even number of steps); otherwise 1.
+        promoted: whether each product of 32 of k starts at zero and is added in fp32.
+        a, b: the operands by role.
+        holds_rows: whether a warp's columns are all of D's, so that a step may ask for whole rows.
+        rolled: whether the compiler may not unroll the loop over slices, for want of registers.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    warps_m: int
+    warps_n: int
+    mma_m: int
+    mma_n: int
+    mma_k: int
+    stages: int
+    min_blocks: int
+    fragment_buffers: int
+    promoted: bool
+    a: Operand
+    b: Operand
+    holds_rows: bool = False
+    rolled: bool = False
+
+    @property
+    def role(self) -> str:
+        """What the kernel is in a program of several."""
+        return "product"
+
+    @property
+    def template(self) -> str:
+        """Path of the template below ``templates/``."""
+        return "kernels/mma_sync.cu.j2"
+
+    @property
+    def loop(self) -> str:
+        """Stem of the main loop's template below ``templates/loops/``."""
+        if self.fragment_buffers != 2:
+            return "plain"
+        return "prefetched" if self.operands_in_registers else "in_flight"
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        """Both operands, A first."""
+        return (self.a, self.b)
+
+    @property
+    def any_in_flight(self) -> bool:
+        """Whether any operand is copied by cp.async."""
+        return self.a.in_flight or self.b.in_flight
+
+    @property
+    def operands_in_registers(self) -> tuple[Operand, ...]:
+        """The operands that pass through registers on their way to shared memory."""
+        return tuple(operand for operand in self.operands if not operand.in_flight)
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        return WARP * self.warps_m * self.warps_n
+
+    @property
+    def warp_m(self) -> int:
+        """Rows of the warp tile."""
+        return self.tile_m // self.warps_m
+
+    @property
+    def warp_n(self) -> int:
+        """Columns of the warp tile."""
+        return self.tile_n // self.warps_n
+
+    @property
+    def fragment_k(self) -> int:
+        """Elements of k that one set of fragments covers."""
+        return FRAGMENT_BYTES // self.a.dtype.bytes
+
+    @property
+    def steps(self) -> int:
+        """Fragment sets along k in one stage."""
+        return self.tile_k // self.fragment_k
+
+    @property
+    def halves_rows(self) -> bool:
+        """Whether an instruction multiplies 8 rows only, as Turing's do 8-bit ones."""
+        return self.mma_k < self.fragment_k and self.a.dtype.bytes == 1
+
+    @property
+    def rows_interleaved(self) -> bool:
+        """Whether rows r and r + 8 of a fragment are rows 2r and 2r + 1 of the tile."""
+        return self.a.bytewise
+
+    @property
+    def columns_interleaved(self) -> bool:
+        """Whether column c of two neighbouring fragments is 2c and 2c + 1 of the tile."""
+        return self.b.bytewise
+
+    @property
+    def b_pairs(self) -> bool:
+        """Whether one ldmatrix.x4 loads two of B's fragments (else .x2 loads one)."""
+        return (self.warp_n // self.mma_n) % 2 == 0
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of one ring slot."""
+        return self.a.bytes + self.b.bytes
+
+    @property
+    def slab_bytes(self) -> int:
+        """Bytes of one warp's epilogue slab: mma_m rows of fp32."""
+        return self.mma_m * self.warp_n * 4
+
+    @property
+    def slabs_bytes(self) -> int:
+        """Bytes of all warps' slabs, one after the other."""
+        return self.warps_m * self.warps_n * self.slab_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block."""
+        return max(self.stages * self.stage_bytes, self.slabs_bytes)
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulators a thread holds."""
+        return self.warp_m * self.warp_n // WARP
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A tile of D made of partial sums: added up in one order, then the epilogue.
+
+    A thread owns a vector of D (`Output.vector` columns of one row) and adds the parts of k of
+    its group; groups meet in shared memory.
+
+    Attributes:
+        tile_m, tile_n: rows and columns of the tile.
+        parts: partial sums an element.
+        groups: threads that share the parts of one vector.
+        vector: columns of a thread's vector.
+        leading: elements from row to row of the partial sums; None when known at run time.
+    """
+
+    tile_m: int
+    tile_n: int
+    parts: int
+    groups: int
+    vector: int
+    leading: int | None
+
+    @property
+    def role(self) -> str:
+        """What the kernel is in a program of several."""
+        return "reduce"
+
+    @property
+    def template(self) -> str:
+        """Path of the template below ``templates/``."""
+        return "kernels/reduce.cu.j2"
+
+    @property
+    def leading_symbol(self) -> str:
+        """What holds the leading dimension of the partial sums: ``LDP``, or ``ldp``."""
+        return "ldp" if self.leading is None else "LDP"
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        return self.tile_m * self.tile_n // self.vector * self.groups
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block: a vector of each thread but those of group 0."""
+        return self.tile_m * self.tile_n * (self.groups - 1) * 4

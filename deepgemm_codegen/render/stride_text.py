@@ -1,0 +1,93 @@
+"""The words by which a kernel's pointers move on from product to product of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepgemm_codegen.plan import Rows
+from deepgemm_codegen.plan.bodies import Reduce
+from deepgemm_codegen.plan.repack import Repack
+from deepgemm_codegen.plan.row_scales import VALUES, RowScales
+from deepgemm_codegen.plan.wgmma import Wgmma
+from deepgemm_codegen.plan.zero_points import ZeroPoints
+from deepgemm_codegen.render.epilogue_text import matrices_of, matrix_text
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.plan import KernelPlan
+    from deepgemm_codegen.plan.signature import Parameter
+
+__all__ = ["PointerText", "batch_pointers", "batch_strides", "stride_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class PointerText:
+    """A product's own pointer: its declaration, the array, and when the array may be followed."""
+
+    declaration: str
+    array: str
+    asked: str
+
+
+def stride_of(plan: KernelPlan, pointer: str, dense: str) -> str:
+    """Elements from one product's matrix to the next's in C; empty where all share one."""
+    letter = pointer.removesuffix("_packed")
+    if letter not in ("a", "b", "c", "d"):
+        return dense
+    if plan.spec.shared(letter):
+        return ""
+    if pointer != letter:  # copies follow each other
+        return dense
+    if plan.spec.scattered(letter):
+        return ""
+    given = isinstance(getattr(plan.spec, f"stride_{letter}"), int)
+    return f"STRIDE_{letter.upper()}" if given else dense
+
+
+def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
+    """(pointer, elements in C) of what moves on from product to product."""
+    output = plan.output
+    if isinstance(plan.body, (Repack, ZeroPoints)):
+        return ()
+    found: list[tuple[str, str]] = []
+    if isinstance(plan.body, RowScales):
+        scale = plan.body.scale, f"i64{{ {plan.m.symbol} }}"
+        found = [(VALUES, f"{plan.m.symbol} * LDV"), scale]
+    elif not isinstance(plan.body, (Wgmma, Reduce, Rows)):
+        found = [
+            (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
+        ]
+    if output.partial and plan.k.split == 1 and not isinstance(plan.body, Wgmma):
+        found.append(("partials", f"{plan.m.symbol} * {output.leading_symbol}"))
+    if isinstance(plan.body, Rows) and plan.body.parts:
+        parts = f"{plan.body.parts} * " if plan.body.parts > 1 else ""
+        found.append(("partials", f"{parts}{plan.m.symbol} * {plan.body.leading_symbol}"))
+    if output.c_dtype is not None:
+        found.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
+    if not output.partial and output.pointer not in {each.pointer for each in plan.tensor_maps}:
+        found.append((output.pointer, f"{plan.m.symbol} * {output.leading_symbol}"))
+    strides = [(pointer, stride_of(plan, pointer, dense)) for pointer, dense in found]
+    strides = [(pointer, stride) for pointer, stride in strides if stride]
+    for name, operand in matrices_of(plan):
+        leading = matrix_text(plan, name, operand).leading
+        strides.append((name, f"{plan.m.symbol} * {leading}"))
+    return tuple(sorted((name, f"({s})" if " " in s else s) for name, s in strides))
+
+
+def batch_pointers(plan: KernelPlan, arguments: tuple[Parameter, ...]) -> tuple[PointerText, ...]:
+    """What each product has a pointer of its own to.
+
+    Args:
+        plan: the kernel.
+        arguments: its own.
+    """
+    if not any(argument.array for argument in arguments):
+        return ()
+    asked = {"c": "beta != 0.0f"}
+    if plan.spec.multiplies:
+        asked |= dict.fromkeys("ab", "alpha != 0.0f")
+    return tuple(
+        PointerText(f"{p.target}* const {p.name}", p.symbol, asked.get(p.role, ""))
+        for p in arguments
+        if p.array
+    )
