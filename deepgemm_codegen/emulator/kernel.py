@@ -32,6 +32,7 @@ from deepgemm_codegen.emulator.parser import parse
 from deepgemm_codegen.emulator.program import link
 from deepgemm_codegen.emulator.races import RaceListener
 from deepgemm_codegen.emulator.shared import SharedMemory
+from deepgemm_codegen.emulator.stuck import report_deadlock
 from deepgemm_codegen.emulator.translate import translate
 
 if TYPE_CHECKING:
@@ -265,6 +266,8 @@ class _Session:
             with np.errstate(all="ignore"):
                 if machine.run():
                     finish(context)
+                elif not machine.endless:
+                    report_deadlock(machine)
         finally:
             self.instructions += int((machine.executed * self.counts).sum()) // 32
             self.steps = max(self.steps, machine.steps)

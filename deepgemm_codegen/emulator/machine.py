@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.emulator.barriers import Barriers
-from deepgemm_codegen.emulator.stuck import report_deadlock
-from deepgemm_codegen.emulator.warpgroup import check_untouched, note_written
+from deepgemm_codegen.emulator.inflight import check_untouched, note_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from deepgemm_codegen.emulator.basicblock import Terminator
     from deepgemm_codegen.emulator.context import Context
-    from deepgemm_codegen.emulator.translate import Terminator
 
 __all__ = ["Machine"]
 
@@ -83,10 +82,7 @@ class Machine:
                     return not self.endless
             chosen = self._next()
             if chosen is None:
-                stuck = bool(self.alive.any())
-                if stuck:
-                    report_deadlock(self)
-                return not stuck
+                return not self.alive.any()
             pc, mask = chosen
             together = bool(mask.all())
             if together:

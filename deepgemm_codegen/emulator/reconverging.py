@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepgemm_codegen.emulator.translate import BasicBlock
+    from deepgemm_codegen.emulator.basicblock import BasicBlock
 
 __all__ = ["reconverging"]
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.emulator.fragments import INTEGERS
 from deepgemm_codegen.emulator.numeric import round_to_f16
-from deepgemm_codegen.emulator.schedule import registers_of
+from deepgemm_codegen.emulator.patterns import element
 from deepgemm_codegen.emulator.tensorcore import multiply, multiply_integers
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.emulator.context import Context
-    from deepgemm_codegen.emulator.instructions.warpgroup_run import Product
+    from deepgemm_codegen.emulator.descriptors import Operand
+    from deepgemm_codegen.emulator.generations import Sums
 
 __all__ = [
     "LANES",
     "Accumulator",
+    "Product",
     "Warpgroup",
-    "check_untouched",
     "from_registers",
-    "note_written",
     "to_registers",
 ]
 
@@ -62,6 +62,44 @@ def to_registers(matrix: Array, kind: str) -> Array:
         halves = round_to_f16(elements.reshape(-1)).reshape(-1, 2, LANES).transpose(0, 2, 1)
         return np.ascontiguousarray(halves).view(np.uint32)[:, :, 0]
     return elements.view(np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What is fixed of one instruction.
+
+    Attributes:
+        number: of the instruction.
+        kinds: operand types of A and B.
+        rules: how floating products are summed; None for integers.
+        k: products a sum.
+        sums: ``f32``, ``f16`` or ``s32``.
+        saturate: whether integer sums clamp.
+        rows: accumulator registers, rows of the 32-bit bank; key identifies them.
+        a, b: how the operands are read.
+        negate: whether one of the two is negated.
+        a_rows: registers of A where it lies there, rows of the 32-bit bank.
+    """
+
+    number: int
+    kinds: tuple[str, str]
+    rules: Sums | None
+    k: int
+    sums: str
+    saturate: bool
+    rows: Array
+    key: bytes
+    a: Operand
+    b: Operand
+    negate: bool
+    a_rows: Array | None
+
+    def unit(self, which: int) -> np.dtype[Any]:
+        """The unsigned or integer type of an element of A (0) or B (1)."""
+        kind = self.kinds[which]
+        if kind in INTEGERS:
+            return np.dtype(np.int8 if kind == "s8" else np.uint8)
+        return element(kind)
 
 
 @dataclass(slots=True)
@@ -157,63 +195,3 @@ class Warpgroup:
                 sums.settle()
                 bank[sums.rows, self.part] = to_registers(sums.matrix, sums.kind)
                 del self.flight[key]
-
-
-def note_written(context: Context, pc: int, mask: Array) -> None:
-    """Remember that a basic block wrote accumulator registers after its last fence."""
-    written = context.translation.blocks[pc].written
-    for group in context.state.warpgroups.values():
-        if mask[group.part].any():
-            group.dirty |= written
-
-
-def check_untouched(context: Context, pc: int, mask: Array) -> None:
-    """Find ordinary instructions of a basic block that touch accumulators in flight."""
-    block = context.translation.blocks[pc]
-    if not block.touched and not block.overwritten:
-        return
-    for number, group in context.state.hot.items():
-        key = (pc, number, *group.flight, *group.held)
-        if key in context.state.checked or not mask[group.part].any():
-            continue
-        context.state.checked.add(key)
-        for sums in group.flight.values():
-            rows = block.touched.intersection(sums.rows.tolist())
-            if rows:
-                context.collector.add(
-                    "accumulator-in-flight",
-                    "an instruction touches registers that wgmma still writes: no wait_group "
-                    "before it",
-                    _first_touch(context, pc, rows),
-                    group.start + int(np.flatnonzero(mask[group.part])[0]),
-                    other=(sums.site, group.start),
-                )
-        for _, site, held in group.held.values():
-            rows = block.overwritten.intersection(held.tolist())
-            if rows:
-                context.collector.add(
-                    "operand-in-flight",
-                    "an instruction writes registers of A that wgmma may still be reading: no "
-                    "wait_group before it",
-                    _first_touch(context, pc, rows, writes_only=True),
-                    group.start + int(np.flatnonzero(mask[group.part])[0]),
-                    other=(site, group.start),
-                )
-
-
-def _first_touch(
-    context: Context, pc: int, rows: frozenset[int], *, writes_only: bool = False
-) -> int:
-    """The first ordinary instruction of a basic block that names (or writes) one of some rows."""
-    program = context.translation.program
-    sites = []
-    for batch in context.translation.blocks[pc].batches:
-        for ins, what in batch:
-            reads, writes = registers_of(ins, what.destinations)
-            names = writes if writes_only else reads | writes
-            if what.deferred:
-                names = set() if writes_only else reads
-            registers = (program.registers.get(n) for n in names)
-            if any(r is not None and r.bank == "r" and r.row in rows for r in registers):
-                sites.append(context.translation.names.sites[id(ins)])
-    return min(sites)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.harness.bench_call import Call
     from deepgemm_codegen.harness.bench_data import Entry, Side
-    from deepgemm_codegen.harness.bench_gpu import CupyBench
+    from deepgemm_codegen.harness.bench_stream import GpuStream
     from deepgemm_codegen.harness.matrix import Matrix
     from deepgemm_codegen.harness.problem import Problem
 
@@ -82,7 +82,7 @@ class LoadedKernel:
     """See `Loaded`."""
 
     def __init__(
-        self, bench: CupyBench, entry: Entry, problem: Problem, sets: int, against: str
+        self, bench: GpuStream, entry: Entry, problem: Problem, sets: int, against: str
     ) -> None:
         self._bench, self._problem, self._sets, self._against = bench, problem, sets, against
         self._cupy = bench.cupy

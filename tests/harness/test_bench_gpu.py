@@ -14,7 +14,7 @@ import pytest
 
 from deepgemm_codegen.decide import WgmmaChoice
 from deepgemm_codegen.errors import EnvironmentLackError
-from deepgemm_codegen.harness import bench_ceilings, bench_gpu, bench_stats, gpu_oracle
+from deepgemm_codegen.harness import bench_ceilings, bench_stats, bench_stream, gpu_oracle
 from deepgemm_codegen.harness.bench import run_bench
 from deepgemm_codegen.harness.bench_data import (
     CUBLAS,
@@ -43,7 +43,7 @@ FULL = "m=70 n=72 k=80 dtype_c=fp16 epilogue=bias,relu batch=2 lda=83 ldd=75 ldc
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No compiler for the helpers' kernels, no warming, small rotation, the sheet's ceilings."""
     built = type("Built", (), {"cubin": b"oracle"})
-    for module in (gpu_oracle, bench_gpu):
+    for module in (gpu_oracle, bench_stream):
         monkeypatch.setattr(module, "build_cubin", lambda *_, **__: built)
     monkeypatch.setattr(LoadedKernel.time, "__defaults__", (0.0,))
     monkeypatch.setattr(bench_stats, "ROTATE_BYTES", 1 << 17)

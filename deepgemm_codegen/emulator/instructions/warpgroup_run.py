@@ -2,74 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepgemm_codegen.emulator.descriptors import Operand, chunks
-from deepgemm_codegen.emulator.fragments import INTEGERS, a_elements
+from deepgemm_codegen.emulator.descriptors import chunks
+from deepgemm_codegen.emulator.fragments import a_elements
 from deepgemm_codegen.emulator.instructions.cluster import whole_warpgroups
 from deepgemm_codegen.emulator.listeners import Agent, Region
-from deepgemm_codegen.emulator.patterns import element
 from deepgemm_codegen.emulator.registry import runtime
 from deepgemm_codegen.emulator.warpgroup import (
     LANES,
     POISON,
     Accumulator,
+    Product,
     Warpgroup,
     from_registers,
 )
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.context import Context
-    from deepgemm_codegen.emulator.generations import Sums
 
-__all__ = ["A_REGISTERS", "Product"]
+__all__ = ["A_REGISTERS"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 A_REGISTERS = 4
 """Registers of A a lane: 64 rows of 32 bytes in 128 lanes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """What is fixed of one instruction.
-
-    Attributes:
-        number: of the instruction.
-        kinds: operand types of A and B.
-        rules: how floating products are summed; None for integers.
-        k: products a sum.
-        sums: ``f32``, ``f16`` or ``s32``.
-        saturate: whether integer sums clamp.
-        rows: accumulator registers, rows of the 32-bit bank; key identifies them.
-        a, b: how the operands are read.
-        negate: whether one of the two is negated.
-        a_rows: registers of A where it lies there, rows of the 32-bit bank.
-    """
-
-    number: int
-    kinds: tuple[str, str]
-    rules: Sums | None
-    k: int
-    sums: str
-    saturate: bool
-    rows: Array
-    key: bytes
-    a: Operand
-    b: Operand
-    negate: bool
-    a_rows: Array | None
-
-    def unit(self, which: int) -> np.dtype[Any]:
-        """The unsigned or integer type of an element of A (0) or B (1)."""
-        kind = self.kinds[which]
-        if kind in INTEGERS:
-            return np.dtype(np.int8 if kind == "s8" else np.uint8)
-        return element(kind)
 
 
 def _group(context: Context, start: int) -> Warpgroup:

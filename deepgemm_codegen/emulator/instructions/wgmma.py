@@ -13,8 +13,9 @@ import numpy as np
 from deepgemm_codegen.emulator import nodes
 from deepgemm_codegen.emulator.descriptors import Operand
 from deepgemm_codegen.emulator.instructions.mbarrier import EFFECTS
-from deepgemm_codegen.emulator.instructions.warpgroup_run import A_REGISTERS, Product
+from deepgemm_codegen.emulator.instructions.warpgroup_run import A_REGISTERS
 from deepgemm_codegen.emulator.registry import semantics
+from deepgemm_codegen.emulator.warpgroup import Product
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.emitter import Emitter
