@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
+from deepgemm_codegen.decide.assemble import DEPENDENT_FROM, columns_of_b
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.split_k import REDUCE_US
 from deepgemm_codegen.dtypes import INT32
@@ -34,7 +34,9 @@ estimate."""
 def zero_points_clocks(spec: GemmSpec, arch: Arch) -> float:
     """Clocks of the kernel before the product."""
     machine = machine_of(arch, spec.dtype_a.name)
-    rows = (spec.m.size if spec.zero_point_b else 0) + (spec.n.size if spec.zero_point_a else 0)
+    rows = (spec.m.size if spec.zero_point_b else 0) + (
+        spec.b_columns.size if spec.zero_point_a else 0
+    )
     bytes_read = rows * spec.k.size
     moved = max(bytes_read / (machine.sms * SUM_RATE), bytes_read / machine.dram_rate)
     return REDUCE_US * machine.clock_mhz + moved
@@ -72,7 +74,7 @@ def _operand(kernel: KernelPlan, source: str) -> OperandZeros:
     return OperandZeros(
         source="a" if is_a else "b",
         dtype=spec.dtype_a if is_a else spec.dtype_b,
-        across=rows if is_a else columns,
+        across=rows if is_a else columns_of_b(spec, columns),
         k=kernel.k,
         k_major=spec.k_major(source),
         leading=(spec.lda if is_a else spec.ldb) or None,

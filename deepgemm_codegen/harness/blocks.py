@@ -201,10 +201,13 @@ def _summing_blocks(problem: Problem, body: ZeroPoints, tiles: tuple[int, ...]) 
     for operand in body.operands:
         each = operand.tiles.evaluate(problem.sizes)
         for region in regions_of(problem, tiles):
-            ends = (region.row, region.row_end)
+            start, end = region.row, region.row_end
             if operand.source == "b":
-                ends = (region.column, region.column_end)
-            found.update(first + block for block in _covering(*ends, body.rows))
+                start, end = region.column, region.column_end
+            halves = (0, problem.n) if operand.across.both else (0,)
+            for half in halves:
+                covered = _covering(half + start, half + end, body.rows)
+                found.update(first + block for block in covered)
         first += each
     return tuple(sorted(found))
 

@@ -228,6 +228,7 @@ def text_of(plan: KernelPlan) -> Text:
     height, most_rows = _heights(plan)
     clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
     per_cluster = " / CLUSTER" if clustered else ""
+    columns = "WARP_D" if plan.paired else "WARP_N"
     whole = isinstance(plan.body, Wgmma)  # an instruction spans the tile's columns
     ragged = isinstance(plan.body, Wgmma) and plan.body.slab_ragged
     return Text(
@@ -270,7 +271,7 @@ def text_of(plan: KernelPlan) -> Text:
         own_slices=own_slices(plan),
         **cluster_load(plan),
         store_chunk=store_chunk(plan),
-        warp_columns="WARP_D" if plan.paired else "WARP_N",
+        warp_columns=columns,
         slab_columns="SLAB_D" if plan.paired else "SLAB_N",
         slab_parts="SLAB_PARTS" if ragged else "(TILE_N / SLAB_N)",
         slab_ragged=ragged,
@@ -285,7 +286,7 @@ def text_of(plan: KernelPlan) -> Text:
         fragment_row=_fragment_row(plan),
         row_scales_line=_scales_line("scale_a", plan.m),
         column_scales_line=_scales_line("scale_b", plan.k),
-        warp_column="n0" if whole else "n0 + warp_n * WARP_N",
+        warp_column="n0" if whole else f"n0 + warp_n * {columns}",
         add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
         unit="unit" if plan.output.partial else "tile",
         units="units" if plan.output.partial else "tiles",

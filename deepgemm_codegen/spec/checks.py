@@ -154,11 +154,6 @@ def zero_points(spec: GemmSpec) -> dict[str, str]:
                 f"{name} = {given}: zero points are taken from one product at a time; leave"
                 " batch out"
             )
-        if spec.pairs is not None:
-            raise InputError(
-                f"{name} = {given}: no kernel folds zero points into the pairs of"
-                f" {spec.pairs.kind}; leave one of them out"
-            )
         word = {"scalar": words[0], "row": "per_token", "column": "per_channel"}.get(given, given)
         if word not in words:
             if word in ("per_token", "per_channel"):

@@ -240,13 +240,12 @@ class GemmSpec:
         return next((step for step in self.epilogue if step.definition.pairs), None)
 
     def pairs_behind(self, argument: str) -> bool:
-        """Whether an operand's step stands before one that pairs columns, and has both halves."""
-        names = [o.argument(i) for i, s in enumerate(self.epilogue) for o in s.operands]
-        step = self.pairs
-        if step is None or argument not in names:
+        """Whether an operand comes before a step that pairs columns, and has both halves."""
+        if self.pairs is None:
             return False
-        before = self.epilogue[: self.epilogue.index(step)]
-        return argument in names[: sum(len(s.operands) for s in before)]
+        before = self.epilogue[: self.epilogue.index(self.pairs)]
+        names = {o.argument(i) for i, step in enumerate(before) for o in step.operands}
+        return argument in names | {operand.name for operand in self.zero_operands}
 
     @property
     def halves(self) -> int:

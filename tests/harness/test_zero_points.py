@@ -34,6 +34,7 @@ BYTES = MmaSyncChoice(64, 64, 64, 2, 2, 2, 2, 8)
 CUT = replace(BYTES, split_k=3)
 WGMMA = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8, tile_k=128)
 BOTH = "zero_point_a=per_token zero_point_b=per_channel"
+PAIRS = "dtype_d=fp16 epilogue=scale:column,swiglu,bias"
 
 CASES: list[tuple[str, Choice | None]] = [
     *((f"m=70 n=68 k=72 dtype=int8 layout={layout} {BOTH}", BYTES) for layout in ("nn", "tt")),
@@ -69,6 +70,10 @@ CASES: list[tuple[str, Choice | None]] = [
     ),
     (f"m=64 n=80 k=144 dtype=int8 layout=tn arch=sm_90a repack=on family=wgmma {BOTH}", None),
     (f"m=3 n=16 k=256 dtype=int8 layout=nt abreast=4 {BOTH}", None),  # zeros have their own blocks
+    (f"m=70 n=52 k=72 dtype=int8 layout=nn {BOTH} {PAIRS}", BYTES),
+    (f"m=50 n=dynamic:40 k=99 dtype=uint8 dtype_b=int8 layout=nt {BOTH} {PAIRS}", BYTES),
+    (f"m=100 n=40 k=272 dtype=int8 layout=nt arch=sm_90a {BOTH} {PAIRS}", WGMMA),
+    (f"m=70 n=64 k=64 dtype=int8 layout=nt arch=sm_75 zero_point_a=3 {PAIRS}", BYTES),
 ]  # fmt: skip
 
 
@@ -159,13 +164,6 @@ def test_vectors_have_the_operands_types_and_lengths() -> None:
             "dtype=int8 batch=2 zero_point_a=1",
             "zero_point_a = 1: zero points are taken from one product at a time; leave batch out",
         ),
-        (
-            "dtype=int8 dtype_d=fp32 zero_point_a=1 epilogue=swiglu",
-            (
-                "zero_point_a = 1: no kernel folds zero points into the pairs of swiglu; leave one"
-                " of them out"
-            ),
-        ),
     ],
 )
 def test_refusals(text: str, message: str) -> None:
@@ -220,6 +218,17 @@ def test_zero_points_by_hand_of_random_operands() -> None:
     assert (d == (left - za[:, None]) @ (right - zb[None, :])).all()
 
 
+def test_columns_of_both_halves_of_a_pair_have_zero_points() -> None:
+    """A gate of ones, 41 after zero points; D is then what B's second half leaves, in floats."""
+    program = program_of(f"m=3 n=8 k=40 dtype=int8 {BOTH} dtype_d=fp32 epilogue=swiglu", BYTES)
+    zeros = [float(column) for column in range(8)]
+    given: dict[str, Any] = {"zero_point_a": -1, "zero_point_b": [[-1.0] * 8 + zeros]}
+    problem = bind(program)
+    assert problem.matrix("zero_point_b").elements == 16
+    d = launch(program, problem, a=0, b=0, **given).d[0]  # gate 40, value 40 * -zero
+    assert d.tolist() == [[40.0 * 40.0 * -zero for zero in zeros]] * 3
+
+
 KIND = f"m=70 n=68 k=72 dtype=int8 layout=nn {BOTH}"
 PARTS = f"m=40 n=40 k=200 dtype=int8 layout=nt {BOTH}"
 
@@ -238,6 +247,12 @@ MUTANTS: list[tuple[str, str, Choice, str, str]] = [
     ("the last block left out", KIND, BYTES, r"a_tiles = \(M \+ ROWS - 1\)", "a_tiles = (M)"),
     ("upper and lower rows swapped", KIND, BYTES, r"half \* 8", "(1 - half) * 8"),
     ("columns of a pair swapped", KIND, BYTES, r"e \* 2 \+ j % 2", "(1 - e) * 2 + j % 2"),
+    ("both halves of a pair have the first's", f"{KIND} {PAIRS}", BYTES,
+     r" \+ \(j == in_half \? 0 : N\)", ""),
+    ("the second half is taken for the first", f"{KIND} {PAIRS}", BYTES,
+     r"j % \(FRAGMENTS_N / 2\)", "j"),
+    ("half as many columns are summed", f"{KIND} {PAIRS}", BYTES,
+     r"row < 2 \* N", "row < N"),
     ("every part is less by them", PARTS, CUT, r"if \(part == 0\)", "if (true)"),
 ]  # fmt: skip
 
