@@ -221,7 +221,7 @@ def _matrix(
 ) -> Matrix:
     """What a pointer among the caller's arguments leads to."""
     if parameter.role == "scales":
-        return _scales(parameter, **sizes)
+        return _scales(parameter, **{**sizes, "n": spec.halves * sizes["n"]})
     operand = parameter.operand
     if operand is not None and not operand.full:
         return _vector(spec, parameter, dtype, operand, sizes)

@@ -152,12 +152,12 @@ class Wgmma:
     @property
     def scale_n(self) -> int:
         """Columns of the tile that share B's scale, where it has scales by block."""
-        return shared_columns(self.tile_n)
+        return shared_columns(self.tile_n // self.halves)
 
     @property
     def scales_n(self) -> int:
         """Blocks of B's columns that the tile may lie in."""
-        return blocks_of(self.tile_n)
+        return blocks_of(self.tile_n, self.halves)
 
     @property
     def rows_interleaved(self) -> bool:

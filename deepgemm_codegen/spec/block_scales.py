@@ -47,6 +47,12 @@ def shared_columns(tile_n: int) -> int:
     return gcd(tile_n, BLOCK)
 
 
-def blocks_of(tile_n: int) -> int:
-    """Most blocks of columns that a tile lies in, which begins at a multiple of its own."""
-    return -(-(tile_n - shared_columns(tile_n)) // BLOCK) + 1
+def blocks_of(tile_n: int, halves: int = 1) -> int:
+    """Most blocks of columns that a tile lies in, which begins at a multiple of its own.
+
+    Args:
+        tile_n: its columns, of all halves of B.
+        halves: of a gated pair each half of the tile lies in blocks of its own.
+    """
+    apart = tile_n // halves
+    return halves * (-(-(apart - shared_columns(apart)) // BLOCK) + 1)

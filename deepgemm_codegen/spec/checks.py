@@ -14,7 +14,7 @@ from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import MAX_ALIGNMENT, MAX_DIMENSION, check_range
 from deepgemm_codegen.spec import batching
 from deepgemm_codegen.spec.batching import DENSE
-from deepgemm_codegen.spec.block_scales import SCALE_WORDS
+from deepgemm_codegen.spec.block_scales import BLOCK, SCALE_WORDS
 from deepgemm_codegen.spec.text import ZERO_POINT_WORDS
 
 if TYPE_CHECKING:
@@ -210,10 +210,10 @@ def _check_scaled_product(spec: GemmSpec, both: str) -> None:
         raise InputError(
             f"{both}: scales by block are read for one product at a time; leave batch out"
         )
-    if spec.pairs is not None:
+    if spec.pairs is not None and (spec.n.dynamic or spec.n.size % BLOCK):
         raise InputError(
-            f"{both}: no kernel scales the pairs of {spec.pairs.kind} by block; leave one of them"
-            " out"
+            f"n = {spec.n}: with {both} each of the halves of B that {spec.pairs.kind} pairs begins"
+            f" with a block of its own; give n a multiple of {BLOCK}"
         )
     if spec.layout_d == "t":
         raise InputError(

@@ -108,6 +108,14 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         "m=70 n=64 k=400 dtype=e4m3 epilogue=quantize:e4m3:dynamic",
         replace(TWO, split_k=3, cluster_k=3),
     ),
+    "halves of a pair": (
+        "m=70 n=128 k=272 dtype=e4m3 dtype_d=bf16 epilogue=bias,swiglu",
+        replace(ONE, tile_n=128),
+    ),
+    "halves of a pair, in clusters": (
+        "m=120 n=256 k=400 dtype=e4m3 dtype_b=e5m2 epilogue=geglu:gate=second,quantize:e4m3",
+        WgmmaChoice(128, 128, 2, 1, 3, 1, 2, 8, tile_k=128),
+    ),
     "a norm behind it": ("m=70 n=104 k=144 dtype=e4m3 epilogue=rms_norm launch=dependent", TWO),
 }  # fmt: skip
 
@@ -315,8 +323,15 @@ def test_what_the_scales_product_may_lose_is_in_the_bound() -> None:
         (
             "dtype=e4m3 epilogue=swiglu scale_a=1x128 scale_b=128x128",
             (
-                "scale_a = 1x128 and scale_b = 128x128: no kernel scales the pairs of swiglu by"
-                " block; leave one of them out"
+                "n = 64: with scale_a = 1x128 and scale_b = 128x128 each of the halves of B that"
+                " swiglu pairs begins with a block of its own; give n a multiple of 128"
+            ),
+        ),
+        (
+            "dtype=e4m3 n=dynamic:256 epilogue=geglu scale_a=1x128 scale_b=128x128",
+            (
+                "n = dynamic:256: with scale_a = 1x128 and scale_b = 128x128 each of the halves of"
+                " B that geglu pairs begins with a block of its own; give n a multiple of 128"
             ),
         ),
         (
@@ -419,6 +434,10 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
      r"column < in_first \?", "false ?"),
     ("a group of columns in the wrong block", *CASES["two blocks, tails"],
      r"column < in_first \?", "column <= in_first ?"),
+    ("the first half's for both of a pair", *CASES["halves of a pair"],
+     r"of_row\[j / \(TILE_D / 8\)\]", "of_row[0]"),
+    ("B's second half begins a block early", *CASES["halves of a pair"],
+     r"of_columns\[N / 128 \* ", "of_columns[(N / 128 - 1) * "),
     ("the second block's for the third", *CASES["three blocks of columns"],
      r"of_row\[2\]", "of_row[1]"),
     ("the third block begins late", *CASES["three blocks of columns"],

@@ -106,9 +106,9 @@ def columns(tile_n: int, *, integers: bool) -> Miss | None:
     return (left, 0) if left else None
 
 
-def scales(tile_n: int, *, scaled: bool) -> Miss | None:
+def scales(tile_n: int, halves: int, *, scaled: bool) -> Miss | None:
     """A tile lies in a few blocks of B's columns, and keeps the scale of each."""
-    got = blocks_of(tile_n) if scaled else 0
+    got = blocks_of(tile_n, halves) if scaled else 0
     return (got, MAX_SCALES) if got > MAX_SCALES else None
 
 
@@ -232,7 +232,7 @@ def violations(task: Task, choice: WgmmaChoice) -> Iterator[tuple[str, int, int]
         ("rows", rows(tile_m, consumers, at_once)),
         ("accumulators", accumulators(tile_m, tile_n, consumers, at_once, kind.sets)),
         ("columns", columns(tile_n, integers=kind.integers)),
-        ("scales", scales(tile_n, scaled=kind.scaled)),
+        ("scales", scales(tile_n, problem.halves, scaled=kind.scaled)),
         ("panels", panels(tile_m, k_major=problem.a_k_major)),
         (
             "panels",

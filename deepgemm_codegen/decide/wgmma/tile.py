@@ -200,18 +200,25 @@ class Result(NamedTuple):
         return store_panels(rows, tile_n // self.halves, self.element_bytes)
 
 
-def scale_clocks(tile_n: int, fragments: int) -> int:
+def scale_clocks(tile_n: int, halves: int, fragments: int) -> int:
     """Instructions a thread and slice: two loads and two products a fragment and block of columns.
 
     Where a tile lies in two blocks, two selects a fragment for every group of columns beyond the
-    first that may lie in either.
+    first that may lie in either. Of a pair each half lies in one.
     """
-    selects = tile_n // shared_columns(tile_n) - 1 if blocks_of(tile_n) > 1 else 0
-    return 2 * fragments * (1 + blocks_of(tile_n) + selects)
+    blocks = blocks_of(tile_n, halves)
+    selects = tile_n // shared_columns(tile_n) - 1 if blocks > halves else 0
+    return 2 * fragments * (1 + blocks + selects)
 
 
 def _promotion(
-    mma: float, rows: int, tile_n: int, consumers: int, tiles_at_once: int, kind: Kind
+    mma: float,
+    rows: int,
+    tile_n: int,
+    consumers: int,
+    tiles_at_once: int,
+    kind: Kind,
+    halves: int,
 ) -> float:
     """Clocks that adding in fp32 makes a slice longer.
 
@@ -222,8 +229,9 @@ def _promotion(
         consumers: of the block.
         tiles_at_once: tiles in their hands.
         kind: of operands and sums.
+        halves: columns of the tile that make one of D.
     """
-    factors = scale_clocks(tile_n, rows // FRAGMENT_M) if kind.scaled else 0
+    factors = scale_clocks(tile_n, halves, rows // FRAGMENT_M) if kind.scaled else 0
     if constraints.overlapped(rows, tile_n, kind.sets):
         return PROMOTE_BEHIND + (SCALE_BEHIND + SCALE * factors if kind.scaled else 0)
     in_sequence = constraints.in_sequence(rows, tile_n, kind.sets)
@@ -260,7 +268,8 @@ def _tile(
     written = (tile_m + tile_n) * PANEL_BYTES
     promotion = 0.0
     if kind.promoted:
-        promotion = _promotion(mma, mine * FRAGMENT_M, tile_n, consumers, tiles_at_once, kind)
+        rows = mine * FRAGMENT_M
+        promotion = _promotion(mma, rows, tile_n, consumers, tiles_at_once, kind, result.halves)
     return Tile(
         tile_m=tile_m,
         tile_n=tile_n,
@@ -299,6 +308,6 @@ def tile_table(
             for tile_n in TILE_NS
             if not constraints.accumulators(tile_m, tile_n, *split, kind.sets)
             and not constraints.columns(tile_n, integers=kind.integers)
-            and not constraints.scales(tile_n, scaled=kind.scaled)
+            and not constraints.scales(tile_n, result.halves, scaled=kind.scaled)
         ]
     return table
