@@ -134,23 +134,27 @@ def slab_mask(warp_n: int, row: int, *, interleaved: bool = False, paired: bool 
     return 0
 
 
-def lane_slab_mask(group: int, width: int, row: int, column: int) -> int:
+def lane_slab_mask(group: int, width: int, row: int, column: int, *, paired: bool = False) -> int:
     """XOR applied to the column in a slab of the bandwidth family, in elements.
 
     A lane writes up to four neighbours of its 2 * group in a row, lane % 4 of which follow each
-    other, at row lane / 4; later lanes read columns one after the other.
+    other, at row lane / 4; later lanes read columns one after the other, of half a row and then of
+    the next where columns are ``paired``.
 
     Args:
         group: neighbours of a fragment's group, 1 to 8.
         width: columns of the slab; a multiple of 32 where group is above 2.
         row: in the slab.
         column: in the slab.
+        paired: whether columns are two halves.
     """
+    if group == 1 and paired and width % 16:
+        return row // 4 % 2 * 4
     if group == 1:
-        return slab_mask(width, row) * 4
+        return slab_mask(width, row, paired=paired) * 4
     if group == 2:
         return row % 2 * 16 if width % BANKS == 0 else 0
-    return row % 2 * 4 if group == 4 else row % 4 * 8 ^ column // 32 % 2 * 4
+    return row % 2 * (20 if paired else 4) if group == 4 else row % 4 * 8 ^ column // 32 % 2 * 4
 
 
 def excess_wavefronts(addresses: list[int], width: int) -> int:

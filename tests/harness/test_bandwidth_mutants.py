@@ -34,6 +34,10 @@ KINDS = {
         "m=20 n=72 k=512 layout=nt arch=sm_90",
         BandwidthChoice(3, 1, 4, 2, 1, ring="shared"),
     ),
+    "pairs": (
+        "m=3 n=37 k=200 layout=nt ldb=208 epilogue=swiglu",
+        BandwidthChoice(2, 1, 2, 2, 1),
+    ),
     "dynamic": (
         "m=dynamic:9 n=dynamic:50 k=dynamic:300 layout=nt",
         BandwidthChoice(1, 2, 2, 2, 1),
@@ -67,6 +71,18 @@ MUTANTS = {
     ),
     "rows that are not there are read": Mutant(
         "two in shared", r"if \(eight \* 8 \+ lane / 4 >= M\) continue;", "", seen="uninit"
+    ),
+    # -- gated pairs: which half of B is whose --
+    "both halves are the first": Mutant("pairs", r"within / TILE_D \* N", "0"),
+    "the second half begins a column early": Mutant(
+        "pairs", r"within / TILE_D \* N", "within / TILE_D * (N - 1)"
+    ),
+    "columns run over both halves": Mutant("pairs", r"n0 \+ within % TILE_D", "n0 + within"),
+    "the gate's sums for the values": Mutant(
+        "pairs", r"TILE_D \+ item % TILE_D", "item % TILE_D"
+    ),
+    "one warp's values left out": Mutant(
+        "pairs", r"right\[0\] = __fadd_rn\(right\[0\], other\[part \* SLAB\]\);", ""
     ),
     # -- fragments: which element is multiplied by which --
     "another order of k on one side": Mutant(

@@ -7,6 +7,7 @@ import pytest
 from deepgemm_codegen.plan.layout import (
     SWIZZLES,
     excess_wavefronts,
+    lane_slab_mask,
     slab_mask,
     swizzle,
     swizzle_bytes_for,
@@ -119,6 +120,36 @@ def test_a_slab_of_pairs_meets_no_bank_twice(warp_n: int) -> None:
         for half in (0, warp_n // 2):
             reads = [place(row + l // lanes, half + l % lanes * 4) for l in range(rows * lanes)]
             assert excess_wavefronts(reads, 16) == 0
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(
+    ("group", "width"),
+    [*((1, n) for n in (8, 16, 32, 64, 128)), *((g, n) for g in (2, 4) for n in (32, 64, 128)),
+     (8, 64), (8, 128), (8, 256)],
+)  # fmt: skip
+def test_a_slab_of_lanes_meets_no_bank_twice(group: int, width: int, paired: bool) -> None:
+    """Lanes write 2 * group neighbours, four at most at a time, and read along rows, or halves."""
+
+    def place(row: int, column: int) -> int:
+        return (
+            row * width + (column ^ lane_slab_mask(group, width, row, column, paired=paired))
+        ) * 4
+
+    assert {place(row, column) for row in range(8) for column in range(width)} == set(
+        range(0, 8 * width * 4, 4)
+    )
+    step = min(4, 2 * group)
+    for first in range(0, width, 8 * group):
+        for e in range(0, 2 * group, step):
+            writes = [place(l // 4, first + l % 4 * 2 * group + e) for l in range(32)]
+            assert excess_wavefronts(writes, 4 * step) == 0
+    length = width // 2 if paired else width
+    for half in range(0, width, length):
+        for item in range(0, 8 * length, 32):
+            at = [divmod(item + l, length) for l in range(32) if item + l < 8 * length]
+            reads = [place(row, half + column) for row, column in at]
+            assert excess_wavefronts(reads, 4) == 0
 
 
 @pytest.mark.parametrize(

@@ -982,6 +982,42 @@ GOLDEN: dict[str, Program] = {
     "bandwidth_nt": _plan(
         BandwidthChoice(2, 1, 8, 4, 2), m=1, n=4096, k=4096, layout="nt", dtype="bf16", arch="sm_90"
     ),
+    # Gated pairs, a tile of which is half of either half of B: rows and columns of B, a ring.
+    "bandwidth_pairs_nt": _plan(
+        BandwidthChoice(2, 1, 2, 3, 1),
+        m=1,
+        n=14336,
+        k=4096,
+        layout="nt",
+        epilogue="swiglu",
+        arch="sm_90",
+    ),
+    "bandwidth_pairs_nn": _plan(
+        BandwidthChoice(4, 1, 4, 2, 1),
+        m=7,
+        n=1000,
+        k=200,
+        epilogue="bias,geglu",
+        arch="sm_80",
+    ),
+    "bandwidth_narrow_pairs_nt": _plan(
+        BandwidthChoice(1, 1, 4, 4, 1),
+        m=3,
+        n=100,
+        k=4096,
+        layout="nt",
+        epilogue="swiglu",
+        arch="sm_90",
+    ),
+    "bandwidth_ring_pairs_nt": _plan(
+        BandwidthChoice(4, 1, 8, 3, 1, ring="shared"),
+        m=16,
+        n=1000,
+        k=4096,
+        layout="nt",
+        epilogue="swiglu",
+        arch="sm_90",
+    ),
     # A ring in shared memory: sixteen rows, and five with a tail in n.
     "bandwidth_ring_nt": _plan(
         BandwidthChoice(4, 1, 8, 3, 1, ring="shared"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.decide.assemble import extents_of, program_of, sources
+from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.bandwidth.sides import place_lanes, sides_of
 from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.errors import InternalError
@@ -82,7 +82,7 @@ class BandwidthChoice:
             min_blocks=max(self.min_blocks // self.abreast, 1),
             mma_k=arch.mma_bytes // spec.dtype_a.bytes,
             a=place_lanes(spec, along[0], "a", left, lanes[along[0]], m, k),
-            b=place_lanes(spec, along[1], "b", right, lanes[along[1]], n, k),
+            b=place_lanes(spec, along[1], "b", right, lanes[along[1]], columns_of_b(spec, n), k),
         )
         schedule = Grid(raster_group=1)
         return program_of(

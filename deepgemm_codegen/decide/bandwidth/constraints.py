@@ -82,7 +82,7 @@ def violations(task: Task, choice: BandwidthChoice) -> Iterator[tuple[str, int, 
     threads, blocks = WARP * count, choice.min_blocks
     lanes = task.sides.long_lanes_of(fragments)
     own_slots = choice.ring == "shared"
-    estimate = register_estimate(task, fragments, choice.stages, choice.ring)
+    estimate = register_estimate(task, fragments, choice.warps_k, choice.stages, choice.ring)
     needed = task.shared_bytes(
         fragments, choice.warps_long, choice.warps_k, choice.stages, choice.ring
     )

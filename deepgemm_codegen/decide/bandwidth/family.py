@@ -86,12 +86,13 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
     for name, dtype in (("A", spec.dtype_a), ("B", spec.dtype_b)):
         if dtype.bytes != 2:
             return f"{name} is {dtype}, of which it has no kernel yet"
-    if spec.pairs is not None:
-        return f"{spec.pairs.kind} wants two columns of B in one thread"
+    sides = sides_of(spec)
+    if spec.pairs is not None and sides is not None and sides.short == "n":
+        return f"{spec.pairs.kind} pairs columns along D's short side"
     if spec.norm is not None:
         return f"{spec.epilogue[spec.norm].kind} needs whole rows, of which it keeps no sums"
     if _wide(spec, arch):
-        most = MOST_SHORT if sides_of(spec) is None else ONE_SHORT
+        most = MOST_SHORT if sides is None else ONE_SHORT
         return f"m = {spec.m} and n = {spec.n} are both above {most}"
     return ""
 
@@ -106,7 +107,7 @@ def _wide(spec: GemmSpec, arch: Arch) -> bool:
         return sides is None
     if given.family == "bandwidth" or given.ring is not None or given.warps_k is not None:
         return False
-    long = max(spec.m.size, spec.n.size) * spec.dtype_a.bytes
+    long = max(spec.m.size, spec.b_columns.size) * spec.dtype_a.bytes
     barred = own_slots(spec, arch, sides)
     return bool(barred) or not measured(arch, spec.batch, spec.k.size, long)
 

@@ -94,5 +94,5 @@ def _stages(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
 
 def _occupancy(task: Task, choice: BandwidthChoice) -> tuple[str, str]:
     threads = WARP * choice.warps_long * choice.warps_k
-    estimate = register_estimate(task, choice.fragments, choice.stages, choice.ring)
+    estimate = register_estimate(task, choice.fragments, choice.warps_k, choice.stages, choice.ring)
     return occupancy_answer(choice.min_blocks, estimate, threads, task.machine)

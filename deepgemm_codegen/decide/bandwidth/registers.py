@@ -23,12 +23,15 @@ SINGLE = 16
 """The same of an operand that is loaded one element at a time, beside a pointer a fragment."""
 
 
+LAID_OUT = 8
+"""More of them where the second turn of the ring is the last and not whole: ptxas lays both out."""
+
 SLOTS = 36
 """Registers beside sums, operands and a pointer a fragment where a ring lies in shared memory."""
 
 
 def register_estimate(
-    task: Task, fragments: int, stages: int, ring: RingPlace = "registers"
+    task: Task, fragments: int, warps_k: int, stages: int, ring: RingPlace = "registers"
 ) -> int:
     """Registers a thread needs.
 
@@ -45,4 +48,6 @@ def register_estimate(
         rest += SINGLE + 2 * fragments
     if sides.short_lanes.vector == 1:
         rest += SINGLE
+    if stages < task.slices(warps_k) < 2 * stages:
+        rest += LAID_OUT
     return stages * (long + short) + 4 * fragments * task.instructions + rest

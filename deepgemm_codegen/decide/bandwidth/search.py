@@ -117,7 +117,8 @@ def resident_blocks(
         tiles = task.tiles(fragments * warps_long * FRAGMENT_LONG)
         limit = min(limit, -(-tiles // machine.sms))
     caps = register_caps(WARP * warps_long * warps_k, machine)
-    return _blocks(menu, limit, caps, register_estimate(task, fragments, stages, ring))
+    estimate = register_estimate(task, fragments, warps_k, stages, ring)
+    return _blocks(menu, limit, caps, estimate)
 
 
 def _blocks(menu: BandwidthMenu, limit: int, caps: tuple[int, ...], estimate: int) -> int:

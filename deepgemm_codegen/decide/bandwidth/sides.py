@@ -59,8 +59,13 @@ class Sides(NamedTuple):
 
 
 def sides_of(spec: GemmSpec) -> Sides | None:
-    """The sides of a spec's D in the plan's roles; None when neither is short."""
-    rows, columns = (spec.n, spec.m) if spec.layout_d == "t" else (spec.m, spec.n)
+    """The sides of a spec's D in the plan's roles; None when neither is short.
+
+    Where columns are paired, both halves of B's count.
+    """
+    rows, columns = spec.m, spec.b_columns
+    if spec.layout_d == "t":
+        rows, columns = columns, rows
     short: Literal["m", "n"] = "m" if rows.size <= columns.size else "n"
     size = min(rows.size, columns.size)
     if size > MOST_SHORT:
@@ -93,7 +98,8 @@ def _lanes(spec: GemmSpec, source: str) -> Lanes:
         rows = Dim(1)  # what the base allows; the kernel asks whether rows do
     width, limit = widest_vector(dtype, align, rows, leading, spec.distance(source))
     if not k_major:  # a vector that crossed the row's end might leave the matrix
-        whole = gcd(width, dtype.bytes if columns.dynamic else columns.size * dtype.bytes)
+        half = columns.size // (spec.halves if source == "b" else 1)
+        whole = gcd(width, dtype.bytes if columns.dynamic else half * dtype.bytes)
         if whole < width:
             width, limit = whole, f"row length of {columns} elements"
     vector = width // dtype.bytes
