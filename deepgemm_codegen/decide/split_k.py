@@ -43,7 +43,6 @@ __all__ = [
     "reduce_body",
     "reduce_clocks",
     "split_answer",
-    "split_obstacle",
     "trailing_clocks",
 ]
 
@@ -156,12 +155,12 @@ def cuts_to_try(
     wanted = overrides.cluster_k
     if wanted not in (None, 1):
         return (Cut(wanted, together=True),) if overrides.split_k in (None, wanted) else ()
-    if wanted == 1 or problem.rows_follow or problem.batch > 1:
+    if wanted == 1 or problem.rows_follow or problem.batch > 1 or problem.halves > 1:
         clusters = ()
     if overrides.split_k is not None:
         return (*(Cut(c, together=True) for c in clusters if c == overrides.split_k),
                 Cut(overrides.split_k))  # fmt: skip
-    if problem.halves > 1 or (overrides.abreast or 1) > 1:  # each part has blocks of its own
+    if (overrides.abreast or 1) > 1:  # each part has blocks of its own
         return (WHOLE,)
     start = SPLIT_K_FROM if overrides.split_k_from is None else overrides.split_k_from
     most = min(problem.k // LEAST_PART, MAX_SPLIT_K)
@@ -177,14 +176,6 @@ def cuts_to_try(
     apart = (Cut(number) for number in sorted(found - {1}))
     together = (Cut(number, together=True) for number in clusters if number <= most)
     return (WHOLE, *together, *apart)
-
-
-def split_obstacle(spec: GemmSpec) -> str:
-    """Why k cannot be cut into the parts that are asked for; empty where it can."""
-    parts = spec.overrides.split_k or 1
-    if parts > 1 and spec.pairs is not None:
-        return f"split_k = {parts} is given, and {spec.pairs.kind} pairs sums that are whole"
-    return ""
 
 
 def cluster_obstacle(spec: GemmSpec) -> str:
@@ -213,7 +204,7 @@ def cut(problem: Problem, parts: int) -> Problem:
         a_matrices=problem.a_matrices * parts,
         b_matrices=problem.b_matrices * parts,
         vector=PARTIAL_VECTOR,
-        d_bytes=SUM_BYTES,
+        d_bytes=SUM_BYTES * problem.halves,
         c_bytes=0,
     )
 
@@ -226,17 +217,17 @@ def partial_leading(n: Extent) -> int | None:
 def partials(spec: GemmSpec, m: Extent, n: Extent, parts: int) -> Workspace:
     """The workspace of a product whose k is cut."""
     row = rounded_up(n.expression, PARTIAL_VECTOR)
-    elements = times(times(m.expression, row), Number(spec.batch * parts))
+    elements = times(times(m.expression, row), Number(spec.batch * parts * spec.halves))
     return workspace_of([(PARTIALS, spec.dtype_acc, elements)])
 
 
 def reduce_body(problem: Problem, machine: Machine, parts: int, leading: int | None) -> Reduce:
     """The second kernel: as many threads as keep the multiprocessors busy."""
-    vector = problem.vector
+    vector, columns = problem.vector, problem.n // problem.halves
     row_threads = 1
-    while row_threads < 32 and row_threads * vector < problem.n:
+    while row_threads < 32 and row_threads * vector < columns:
         row_threads *= 2
-    vectors = problem.batch * problem.m * -(-problem.n // vector)
+    vectors = problem.batch * problem.m * -(-columns // vector)
     groups = 1
     while groups * 2 <= min(parts, THREADS // row_threads) and (
         vectors * groups < machine.sms * BUSY_THREADS
@@ -249,6 +240,7 @@ def reduce_body(problem: Problem, machine: Machine, parts: int, leading: int | N
         groups=groups,
         vector=vector,
         leading=leading,
+        halves=problem.halves,
     )
 
 

@@ -168,6 +168,7 @@ class Reduce:
         groups: threads that share the parts of one vector.
         vector: columns of a thread's vector.
         leading: elements from row to row of the partial sums; None when known at run time.
+        halves: sums that make an element of D: of a gated pair one of each half of B.
     """
 
     tile_m: int
@@ -176,6 +177,7 @@ class Reduce:
     groups: int
     vector: int
     leading: int | None
+    halves: int = 1
 
     @property
     def role(self) -> str:
@@ -199,5 +201,5 @@ class Reduce:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: a vector of each thread but those of group 0."""
-        return self.tile_m * self.tile_n * (self.groups - 1) * 4
+        """Dynamic shared memory of a block: the vectors of each thread but those of group 0."""
+        return self.tile_m * self.tile_n * self.halves * (self.groups - 1) * 4

@@ -21,7 +21,8 @@ WARP = 32
 
 PARTIALS = "partials"
 """The workspace's region of partial sums: of each product and each part of k a matrix as large as
-D, of the type that products are summed in, row-major, its rows on 16 bytes."""
+D, or one of each half of B, of the type that products are summed in, row-major, its rows on 16
+bytes."""
 
 _VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32", 2: "ushort1"}
 
@@ -335,6 +336,11 @@ class Output:
     def c_leading_symbol(self) -> str:
         """``LDC`` or ``ldc``."""
         return "ldc" if self.c_leading is None else "LDC"
+
+    @property
+    def halved(self) -> str:
+        """``2 * `` before a matrix of partial sums where each half of B makes one."""
+        return f"{self.halves} * " if self.halves > 1 else ""
 
     @property
     def vectors_per_row(self) -> int:

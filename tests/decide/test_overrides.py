@@ -136,10 +136,6 @@ REFUSALS = {
         "m = 2147482624, n = 32768, batch = 1: more tiles of D than the 2147483647 blocks of a"
         " grid, whatever the tile, 2 times over for split_k = 2; leave split_k out"
     ),
-    "m=64 n=64 split_k=3 epilogue=swiglu": (
-        "split_k = 3: mma.sync: split_k = 3 is given, and swiglu pairs sums that are whole; leave"
-        " split_k out"
-    ),
     "m=64 n=64 dtype=e4m3 layout=nt scale_a=1x128 scale_b=128x128 tile_k=64 arch=sm_90a": (
         "tile_k = 64: wgmma: tile_k = 64 is given, and its slices are 128; leave tile_k out"
     ),

@@ -165,6 +165,36 @@ GOLDEN: dict[str, Program] = {
         dtype_d="fp32",
         arch="sm_90",
     ),
+    # Sums of both halves of gated pairs, by mma.sync and, of a dynamic n, by wgmma.
+    "split_k_pairs_nt": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8, 4),
+        m=40,
+        n=100,
+        k=4096,
+        layout="nt",
+        epilogue="bias,swiglu",
+        arch="sm_80",
+    ),
+    "split_k_pairs_nn": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 2, 2, 8, 3),
+        m=40,
+        n=100,
+        k=4096,
+        dtype="int8",
+        dtype_d="fp16",
+        epilogue="scale,swiglu",
+        arch="sm_80",
+    ),
+    "wgmma_split_k_pairs_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8, split_k=3),
+        m=128,
+        n="dynamic:1408",
+        k=4096,
+        batch=2,
+        layout="nt",
+        epilogue="geglu",
+        arch="sm_90a",
+    ),
     # A pointer a product to A, C and D, and one B for all; a stride that is given.
     "pointers_nt": _plan(
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),

@@ -24,7 +24,6 @@ from deepgemm_codegen.decide.split_k import (
     cut,
     cuts_to_try,
     late_clocks,
-    split_obstacle,
     trailing_clocks,
 )
 from deepgemm_codegen.decide.tma import store_of
@@ -127,7 +126,7 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         nothing = spec.k.size == 0 and arch.wgmma_rate(dtype.name)
         if not nothing and not arch.mma_rate(dtype.name):
             return f"{arch.name} has no mma.sync for {dtype}"
-    return split_obstacle(spec)
+    return ""
 
 
 def _best(setting: Setting, below: float = inf) -> Answer | None:

@@ -12,7 +12,6 @@ from deepgemm_codegen.decide.split_k import (
     cheapest_cut,
     cluster_obstacle,
     cuts_to_try,
-    split_obstacle,
     trailing_clocks,
 )
 from deepgemm_codegen.decide.tma import tma_obstacle
@@ -102,7 +101,7 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         return f"tile_k = {tile_k} is given, and its slices are {' or '.join(map(str, slices))}"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
-    cut = split_obstacle(spec) or cluster_obstacle(spec)
+    cut = cluster_obstacle(spec)
     if reason := cut or _types_obstacle(spec, arch):
         return reason
     unread = _unread(spec, Copies())
