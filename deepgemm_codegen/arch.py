@@ -121,7 +121,7 @@ class Arch:
 
 
 _ALIASES = {121: 120, 103: 100}
-"""Targets served by the code of their nearest family, with a note."""
+"""Targets without a file of facts that the code of their nearest family serves, with a note."""
 
 
 def parse_arch(text: str) -> tuple[int, str]:
@@ -196,7 +196,7 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         InputError: unknown architecture or GPU, or a file of facts with a mistake in it.
     """
     number, suffix = parse_arch(text)
-    served = _ALIASES.get(number, number)
+    served = number if _facts(number) else _ALIASES.get(number, number)
     facts = _facts(served)
     if facts is None:
         known = known_architectures()

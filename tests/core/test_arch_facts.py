@@ -285,6 +285,15 @@ def test_a_new_architecture_wants_a_file_and_is_told_what_verify_wants(
     )
 
 
+def test_a_file_of_its_own_serves_an_architecture_before_its_family_does(own_facts: Path) -> None:
+    assert load_arch("sm_103").name == "sm_100"
+    load_arch.cache_clear()
+    arch_module._facts.cache_clear()
+    (own_facts / "sm_103.yaml").write_text(TEXT, encoding="utf-8")
+    assert load_arch("sm_103").name == "sm_103"
+    assert "nearest family" not in load_arch("sm_103").note
+
+
 def test_a_file_with_a_mistake_is_the_users_to_mend(
     own_facts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,6 +311,6 @@ def test_a_file_has_an_architectures_name(own_facts: Path) -> None:
 
 
 def test_an_unknown_architecture_names_the_numerically_nearest() -> None:
-    for given, close in (("sm_70", "sm_75"), ("sm_61", "sm_75"), ("sm_110", "sm_100")):
+    for given, close in (("sm_70", "sm_75"), ("sm_61", "sm_75"), ("sm_99", "sm_100")):
         with pytest.raises(InputError, match=rf"\(the nearest is '{close}'\)$"):
             load_arch(given)
