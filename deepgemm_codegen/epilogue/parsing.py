@@ -78,7 +78,10 @@ def parse_step(text: str, value_dtype: DType) -> EpilogueStep:
         option = _named(kind, key) if equals else _meant(kind, word, given)
         if option.name in given:
             raise InputError(f"epilogue step '{name}' is given {option.name} twice")
-        given[option.name] = read_option(kind, option.name, value if equals else word)
+        try:
+            given[option.name] = read_option(kind, option.name, value if equals else word)
+        except InputError as error:
+            raise InputError(f"epilogue step '{name}': {error}") from None
     return _step(kind, given, value_dtype)
 
 
@@ -274,8 +277,8 @@ def _operand(
         dtype = DTYPES[given[kind.type]]
         if access == "scalar" and dtype != FP32:
             raise InputError(
-                f"{kind.type} = {dtype}: a scalar {kind.name} is an argument of type fp32;"
-                f" leave {kind.type} out, or give {kind.axis} row or column"
+                f"epilogue step '{step.name}': {kind.type} = {dtype}: a scalar {kind.name} is an"
+                f" argument of type fp32; leave {kind.type} out, or give {kind.axis} row or column"
             )
     return StepOperand(
         name=kind.name,

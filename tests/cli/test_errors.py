@@ -62,7 +62,7 @@ BAD_VALUES = [
     ),
     (
         ("--epilogue=quantize:int8:scale=1e-300",),
-        "scale = 1e-300: below fp32, whose smallest is 1.4012985e-45",
+        "epilogue step 'quantize': scale = 1e-300: below fp32, whose smallest is 1.4012985e-45",
     ),
     (
         ("--dtype=int8", "--dtype-d=int32", "--epilogue=bias"),

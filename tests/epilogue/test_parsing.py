@@ -85,13 +85,19 @@ def test_what_a_step_holds() -> None:
             "scale:full",
             "epilogue step 'scale': unknown dtype 'full'; known: fp16, bf16, fp32",
         ),
-        ("bias:axis=rows", "axis = rows: column or row (did you mean 'row'?)"),
+        (
+            "bias:axis=rows",
+            "epilogue step 'bias': axis = rows: column or row (did you mean 'row'?)",
+        ),
         (
             "residual:row",
             "epilogue step 'residual' does not take 'row'; options it takes: dtype, ld, align",
         ),
-        ("residual:ld=0", "ld = 0: too small; the smallest is 1"),
-        ("residual:ld=wide", "ld = wide: not a whole number; give a whole number"),
+        ("residual:ld=0", "epilogue step 'residual': ld = 0: too small; the smallest is 1"),
+        (
+            "residual:ld=wide",
+            "epilogue step 'residual': ld = wide: not a whole number; give a whole number",
+        ),
         (
             "bias:row:column",
             "epilogue step 'bias' is given axis twice",
@@ -105,31 +111,43 @@ def test_what_a_step_holds() -> None:
         (
             "scale:fp16",
             (
-                "dtype = fp16: a scalar scale is an argument of type fp32; leave dtype out, or give"
-                " axis row or column"
+                "epilogue step 'scale': dtype = fp16: a scalar scale is an argument of type fp32;"
+                " leave dtype out, or give axis row or column"
             ),
         ),
         ("clamp", "epilogue step 'clamp': no bound is given; give lo, hi or both"),
         ("clamp:6:0", "epilogue step 'clamp': lo = 6 is above hi = 0"),
-        ("clamp:lo=nan", "lo = nan: not a finite decimal number"),
-        ("clamp:lo=-inf", "lo = -inf: not a finite decimal number"),
-        ("clamp:hi=4e38", "hi = 4e38: beyond fp32, whose largest is 3.4028235e38"),
-        ("clamp:hi=0x10", "hi = 0x10: not a finite decimal number"),
-        ("clamp:lo=", "lo = : not a finite decimal number"),
+        ("clamp:lo=nan", "epilogue step 'clamp': lo = nan: not a finite decimal number"),
+        ("clamp:lo=-inf", "epilogue step 'clamp': lo = -inf: not a finite decimal number"),
+        (
+            "clamp:hi=4e38",
+            "epilogue step 'clamp': hi = 4e38: beyond fp32, whose largest is 3.4028235e38",
+        ),
+        ("clamp:hi=0x10", "epilogue step 'clamp': hi = 0x10: not a finite decimal number"),
+        ("clamp:lo=", "epilogue step 'clamp': lo = : not a finite decimal number"),
         ("swiglu:third", "epilogue step 'swiglu' does not take 'third'; options it takes: gate"),
-        ("swiglu:gate=secnd", "gate = secnd: first or second (did you mean 'second'?)"),
+        (
+            "swiglu:gate=secnd",
+            "epilogue step 'swiglu': gate = secnd: first or second (did you mean 'second'?)",
+        ),
         ("quantize", f"{Q}: to is missing; give one of int8, uint8, e4m3, e5m2"),
-        ("quantize:to=fp16", "to = fp16: give one of int8, uint8, e4m3, e5m2"),
-        ("bias:dtype=int8", "dtype = int8: give one of fp16, bf16, fp32"),
-        ("quantize:int8:scale=nan", f"scale = nan: {PER}"),
-        ("quantize:int8:scale=per_row", f"scale = per_row: {PER} (did you mean 'per_token'?)"),
+        (
+            "quantize:to=fp16",
+            f"{Q}: to = fp16: give one of int8, uint8, e4m3, e5m2",
+        ),
+        ("bias:dtype=int8", "epilogue step 'bias': dtype = int8: give one of fp16, bf16, fp32"),
+        ("quantize:int8:scale=nan", f"{Q}: scale = nan: {PER}"),
+        ("quantize:int8:scale=per_row", f"{Q}: scale = per_row: {PER} (did you mean 'per_token'?)"),
         ("quantize:int8:scale=-0.5", f"{Q}: scale = -0.5: give a number above 0"),
         ("quantize:int8:scale=0.0e-50", f"{Q}: scale = 0: give a number above 0"),
         (
             "quantize:int8:scale=1e-50",
-            "scale = 1e-50: below fp32, whose smallest is 1.4012985e-45",
+            f"{Q}: scale = 1e-50: below fp32, whose smallest is 1.4012985e-45",
         ),
-        ("rms_norm:eps=-1e-60", "eps = -1e-60: below fp32, whose smallest is 1.4012985e-45"),
+        (
+            "rms_norm:eps=-1e-60",
+            "epilogue step 'rms_norm': eps = -1e-60: below fp32, whose smallest is 1.4012985e-45",
+        ),
         (
             "quantize:int4",
             f"{Q}: unknown dtype 'int4'; known: int8, uint8, e4m3, e5m2 (did you mean 'int8'?)",
@@ -141,8 +159,8 @@ def test_what_a_step_holds() -> None:
         (
             "quantize:int8:scale_dtype=fp16",
             (
-                "scale_dtype = fp16: a scalar scale is an argument of type fp32; leave scale_dtype"
-                " out, or give scale row or column"
+                f"{Q}: scale_dtype = fp16: a scalar scale is an argument of type fp32; leave"
+                " scale_dtype out, or give scale row or column"
             ),
         ),
         ("quantize:int8:1:128", f"{Q}: zero_point = 128: give a whole number from -128 to 127"),
@@ -155,10 +173,10 @@ def test_what_a_step_holds() -> None:
             "quantize:int8:saturate=no",
             f"{Q}: saturate = no: int8 always saturates; leave it out",
         ),
-        ("quantize:int8:divide=maybe", "divide = maybe: yes or no"),
+        ("quantize:int8:divide=maybe", f"{Q}: divide = maybe: yes or no"),
         (
             "quantize:int8:scale=dynamik",
-            f"scale = dynamik: {PER} (did you mean 'dynamic'?)",
+            f"{Q}: scale = dynamik: {PER} (did you mean 'dynamic'?)",
         ),
         (
             "quantize:uint8:dynamic",

@@ -306,8 +306,8 @@ EXTRAS = [
         " epilogue: [{scale: {dtype: fp16}}]}",
         [
             (
-                "39: dtype = fp16: a scalar scale is an argument of type fp32; leave dtype out, or"
-                " give axis row or column"
+                "39: epilogue step 'scale': dtype = fp16: a scalar scale is an argument of type"
+                " fp32; leave dtype out, or give axis row or column"
             )
         ],
     ),
