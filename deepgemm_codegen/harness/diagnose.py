@@ -1,9 +1,10 @@
 """What a wrong D looks like, and what usually makes it so.
 
 Two ways of asking. By pattern: which elements are wrong (all, only the last rows, only the last
-columns, a few). By hypothesis: would D be right if one slice of k had been left out or added
-twice, C ignored, alpha applied to the bias, scales left out, an operand read transposed? A
-hypothesis is named when it explains every element of the region.
+columns, a few, all those that lie on one side of a number before a step). By hypothesis: would D be
+right if one slice of k had been left out or added twice, C ignored, alpha applied to the bias,
+scales left out, an operand read transposed? A hypothesis is named when it explains every element
+of the region.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ __all__ = ["diagnose"]
 _MOST_WORK = 1 << 28
 """Multiply-adds up to which hypotheses about k are tried."""
 
+_FEWEST = 8
+"""Wrong elements of which it is no chance that their values lie on one side of the right ones'."""
+
 
 def diagnose(oracle: Oracle, region: Region, got: Any, mask: Any) -> tuple[str, ...]:
     """Likely causes of a wrong region, the most specific first.
@@ -50,8 +54,29 @@ def diagnose(oracle: Oracle, region: Region, got: Any, mask: Any) -> tuple[str, 
         # The input set puts it into one row, so a pattern of rows would say nothing.
         hints.append("a NaN of the operands did not reach D: a step of the epilogue swallows it")
     else:
-        hints.append(_pattern(oracle.problem, mask, got))
+        hints.append(_by_value(oracle, region, mask) or _pattern(oracle.problem, mask, got))
     return tuple(hints)
+
+
+def _by_value(oracle: Oracle, region: Region, mask: Any) -> str:
+    """The first step whose argument alone tells wrong elements from right ones; empty for none."""
+    problem, spec = oracle.problem, oracle.problem.spec
+    if spec.pairs is not None or mask.all() or np.count_nonzero(mask) < _FEWEST:
+        return ""
+    product = oracle.products(problem.seen(region)) if problem.alpha != 0.0 else None
+    for index, step in enumerate(spec.epilogue):
+        if step.definition.normalizes or spec.computes_scales:
+            break  # whole rows: no element is by itself
+        before = oracle.expected(region, product, steps=index).value
+        wrong, right = before[mask], before[~mask]
+        for below, above, side in ((wrong, right, "below"), (right, wrong, "above")):
+            if below.max() < above.min():
+                bound = right.min() if side == "below" else right.max()
+                cause = "that step" + (" or one after it" if spec.epilogue[index + 1 :] else "")
+                return (
+                    f"wrong is what lies {side} {bound:.4g} before {step}, and all of it: {cause}"
+                )
+    return ""
 
 
 def _pattern(problem: Problem, mask: Any, got: Any) -> str:

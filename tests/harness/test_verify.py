@@ -136,6 +136,29 @@ def test_a_bias_scaled_by_alpha_is_named() -> None:
     assert "bias:fp16 was scaled by alpha" in hints_of(verdict)
 
 
+@pytest.mark.parametrize(
+    ("steps", "change", "hint"),
+    [
+        (
+            "relu,clamp:1:90",
+            lambda v: np.where(v == 1, 2, v),
+            r"wrong is what lies below \d\S* before relu, and all of it: that step or one after it",
+        ),
+        (
+            "clamp:-9:9",
+            lambda v: np.where(v == 9, 8, v),
+            r"wrong is what lies above [78]\S* before clamp:lo=-9:hi=9, and all of it: that step",
+        ),
+    ],
+)
+def test_a_step_that_is_wrong_on_one_side_is_named(steps: str, change: Any, hint: str) -> None:
+    verdict = reference(
+        f"m=64 n=64 k=64 epilogue={steps}", changes_values=lambda p, r, v: change(v)
+    )
+    assert not verdict.passed
+    assert any(re.fullmatch(hint, said) for said in hints_of(verdict)), hints_of(verdict)
+
+
 def dropped_slice(number: Any, tile_k: Any) -> Any:
     def change(problem: Any, region: Any, found: Any) -> Any:
         case = next(c for c in cases_of(problem.plan, 0) if c.problem == problem)
