@@ -60,7 +60,9 @@ def test_the_table_of_steps_has_every_step() -> None:
     page = (DOCS / "yaml.md").read_text(encoding="utf-8")
     table = page[page.index("| step | options |") :].split("\n\n")[0]
     first_cells = [row.split("|")[1] for row in table.splitlines()[2:]]
-    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == {*STEPS}
+    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == {*STEPS}, (
+        "a row each in the table of docs/yaml.md"
+    )
 
 
 def test_the_count_of_recorded_forms_is_told_as_it_is() -> None:

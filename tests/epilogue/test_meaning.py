@@ -30,14 +30,21 @@ def test_silu_by_the_logistic_function() -> None:
     assert np.allclose(meaning.silu(X), X / (1 + np.exp(-X)), rtol=1e-14, atol=1e-300)
 
 
+ACTIVATION = (0.0, np.inf, 0.0)
+"""What an activation makes of minus infinity, of infinity, and of zero."""
+
+LIMITS = {"relu6": (0.0, 6.0, 0.0), "clamp": (-1.0, 2.0, 0.0)}
+"""Of those steps that end elsewhere."""
+
+
 @pytest.mark.parametrize(
     "name", [n for n, kind in STEPS.items() if not kind.operands and not kind.pairs]
 )
 def test_nan_passes_and_infinity_has_a_limit(name: str) -> None:
     constants: dict[str, Any] = {"lo": -1.0, "hi": 2.0} if name == "clamp" else {}
     ends = STEPS[name].meaning(np.array([np.nan, -np.inf, np.inf, 0.0]), **constants)
-    limits = {"relu6": 6.0, "clamp": 2.0}
     assert np.isnan(ends[0])
-    assert abs(ends[1]) == (1.0 if name == "clamp" else pytest.approx(0.0, abs=1e-70))
-    assert ends[2] == limits.get(name, np.inf)
-    assert ends[3] == 0.0
+    below, above, at_zero = LIMITS.get(name, ACTIVATION)
+    assert ends[1] == pytest.approx(below, abs=1e-70), "another limit than 0 stands in LIMITS"
+    assert ends[2] == above, "another limit than infinity stands in LIMITS"
+    assert ends[3] == at_zero
