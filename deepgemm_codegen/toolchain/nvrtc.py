@@ -22,10 +22,26 @@ from typing import Any
 from deepgemm_codegen.errors import EnvironmentLackError, ToolError
 from deepgemm_codegen.toolchain.targets import Target
 
-__all__ = ["INSTALL", "NvrtcOutput", "compile_program", "fingerprint", "main", "version"]
+__all__ = [
+    "INSTALL",
+    "NEWEST",
+    "NONE_NEWER",
+    "NvrtcOutput",
+    "compile_program",
+    "fingerprint",
+    "main",
+    "version",
+]
 
 INSTALL = (
     "pip install 'deepgemm_codegen[compile]' (or 'deepgemm_codegen[cuda12]' for a CUDA 12 driver)"
+)
+
+NEWEST = (13, 0)
+"""The newest NVRTC that the extras of `pyproject.toml` install."""
+
+NONE_NEWER = (
+    "The package's extras install no newer one; --emit=cu writes the source for one that knows it"
 )
 
 
@@ -94,9 +110,9 @@ def compile_program(source: str, name: str, target: Target, options: list[str]) 
     _check(nvrtc, status, "nvrtcGetSupportedArchs")
     if target.number not in known:
         listed = ", ".join(f"sm_{number}" for number in sorted(known))
+        mend = f"Install a newer one: {INSTALL}" if release < NEWEST else NONE_NEWER
         raise EnvironmentLackError(
-            f"NVRTC {release[0]}.{release[1]} does not know {target.sm}; it knows {listed}. "
-            f"Install a newer one: {INSTALL}"
+            f"NVRTC {release[0]}.{release[1]} does not know {target.sm}; it knows {listed}. {mend}"
         )
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], [])
     _check(nvrtc, status, "nvrtcCreateProgram")

@@ -290,14 +290,25 @@ def test_a_warning_that_drops_an_instruction_is_a_fault(env: dict[str, str]) -> 
 
 @needs_nvrtc
 def test_an_unknown_architecture_names_the_known(env: dict[str, str]) -> None:
-    """N19: a compiler too old for the target says so up front, with its version."""
+    """N19: a compiler too old for the target says so up front, with its version.
+
+    To install what is there already is no remedy.
+    """
     with pytest.raises(EnvironmentLackError) as caught:
         compile_ptx(SMALL, name="k", arch="sm_250", env=env)
+    older = nvrtc.version() < nvrtc.NEWEST
+    mend = f"Install a newer one: {nvrtc.INSTALL}" if older else nvrtc.NONE_NEWER
     assert re.fullmatch(
-        r"NVRTC \d+\.\d+ does not know sm_250; it knows sm_\d+, .*sm_90, .*\. Install a newer one: "
-        + re.escape(nvrtc.INSTALL),
+        r"NVRTC \d+\.\d+ does not know sm_250; it knows sm_\d+, .*sm_90, .*\. " + re.escape(mend),
         str(caught.value),
     )
+
+
+def test_the_newest_compiler_is_the_one_of_the_extras() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    upper = re.search(r'"nvidia-cuda-nvrtc>=[\d.]+,<(\d+)\.(\d+)"', project.read_text("utf-8"))
+    assert upper is not None
+    assert (int(upper[1]), int(upper[2]) - 1) == nvrtc.NEWEST
 
 
 @pytest.mark.parametrize("name", ["", "a/b.cu", "k cu", "k\n", "k\0"])
