@@ -150,7 +150,8 @@ class StepKind:
         normalizes: whether a value depends on all of its row of D; the meaning is then a function
             of whole rows, and `harness.norms` has its bound.
         quantizes: whether it makes D of its setting ``to``; then it is the last step.
-        turns: where the meaning turns from falling to rising or back.
+        turns: where the meaning turns from falling to rising or back, under any settings; one where
+            it does not turn does no harm.
         relative: how far the kernel's result may be from its meaning beyond one rounding, as a
             part of the result.
         absolute: the same, whatever the result; of a step that pairs, times the other value where
