@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec.batching import DENSE
+from deepgemm_codegen.spec.block_scales import BLOCK
 from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ def _runs_on(spec: GemmSpec, along: str, shared: str, own: str) -> bool:
     access: Literal["row", "column"] = "row" if along == "m" else "column"
     operands = [operand for step in spec.epilogue for operand in step.operands]
     if any(operand.access == access for operand in operands):
+        return False
+    # The larger A's scales by block would lie otherwise; B's blocks have to end with a product.
+    if spec.block_scaled and (along == "m" or size.size % BLOCK):
         return False
     whole = ["d", *(["c"] if spec.dtype_c is not None else [])]
     # What steps read like D is dense, so it runs on with D's rows only.

@@ -171,6 +171,8 @@ def no_plain_product(spec: GemmSpec) -> str:
     """Why the plain product cannot stand in a problem's D; empty where it can."""
     if not spec.multiplies:
         return "op = epilogue has no product"
+    if spec.block_scaled and spec.batch > 1:
+        return "no batch of products with scales by block is timed"
     if spec.pairs is not None:
         return f"{spec.pairs.kind} makes D half as wide as the product"
     for letter in "abd":

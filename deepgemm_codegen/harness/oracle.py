@@ -66,9 +66,9 @@ class Oracle:
         a = self.operand("a", batch, rows, along[None, :])
         b = self.operand("b", batch, along[:, None], columns)
         if self.problem.spec.block_scaled:
-            zero, block = along * 0, along // BLOCK
-            scale_b = self.operand("scale_b", zero[:, None], columns // BLOCK, block[:, None])
-            return a * self.operand("scale_a", zero[None, :], block[None, :], rows), b * scale_b
+            block = along // BLOCK
+            scale_b = self.operand("scale_b", batch, columns // BLOCK, block[:, None])
+            return a * self.operand("scale_a", batch, block[None, :], rows), b * scale_b
         return a - self._zero_point("a", rows), b - self._zero_point("b", columns)
 
     def _zero_point(self, letter: str, along: Any) -> Any:

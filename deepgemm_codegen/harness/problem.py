@@ -221,7 +221,7 @@ def _matrix(
 ) -> Matrix:
     """What a pointer among the caller's arguments leads to."""
     if parameter.role == "scales":
-        return _scales(parameter, **{**sizes, "n": spec.halves * sizes["n"]})
+        return _scales(spec, parameter, **sizes)
     operand = parameter.operand
     if operand is not None and not operand.full:
         return _vector(spec, parameter, dtype, operand, sizes)
@@ -292,14 +292,17 @@ def _scattered_apart(stored_rows: int, leading: int, align: int, element_bytes: 
     return (stored_rows * leading // step + 1 | 1) * step
 
 
-def _scales(parameter: Parameter, m: int, n: int, k: int) -> Matrix:
-    """Scales by block: of A a line for each block of k, of B one for each block of columns."""
-    blocks_n, blocks_k = -(-n // BLOCK), -(-k // BLOCK)
+def _scales(spec: GemmSpec, parameter: Parameter, m: int, n: int, k: int) -> Matrix:
+    """Scales by block: of A a line for each block of k, of B one for each block of columns.
+
+    As many of them as there are matrices of the operand, one behind the other.
+    """
+    blocks_n, blocks_k = -(-spec.halves * n // BLOCK), -(-k // BLOCK)
     rows, columns = (blocks_k, m) if parameter.name == "scale_a" else (blocks_n, blocks_k)
     return Matrix(
         name=parameter.name,
         dtype=FP32,
-        batch=1,
+        batch=spec.matrices(parameter.name[-1]),
         rows=rows,
         columns=columns,
         leading=max(line(columns), 1),

@@ -24,7 +24,12 @@ from deepgemm_codegen.render.epilogue_text import (
 )
 from deepgemm_codegen.render.primitives import mma_primitive, primitives_of
 from deepgemm_codegen.render.rows_text import RowsText, rows_text
-from deepgemm_codegen.render.stride_text import PointerText, batch_pointers, batch_strides
+from deepgemm_codegen.render.stride_text import (
+    PointerText,
+    batch_pointers,
+    batch_strides,
+    scales_line,
+)
 from deepgemm_codegen.render.wgmma_text import (
     MapText,
     SumText,
@@ -214,11 +219,6 @@ def _fragment_row(plan: KernelPlan) -> str:
     return f"m0 + {'consumer * CONSUMER_M + ' if together else ''}i * 64 + warp * 16"
 
 
-def _scales_line(name: str, extent: Extent) -> str:
-    """What holds the elements from line to line of scales by block: ``LDSCALE_A`` or smaller."""
-    return f"ld{name}" if extent.dynamic else f"LD{name.upper()}"
-
-
 def text_of(plan: KernelPlan) -> Text:
     """All the text of one kernel."""
     steps, arguments = steps_of(plan), plan.kernel_parameters
@@ -284,8 +284,8 @@ def text_of(plan: KernelPlan) -> Text:
         outside=_outside(plan),
         fragment_columns="TILE_N / 8" if whole else "FRAGMENTS_N",
         fragment_row=_fragment_row(plan),
-        row_scales_line=_scales_line("scale_a", plan.m),
-        column_scales_line=_scales_line("scale_b", plan.k),
+        row_scales_line=scales_line("a", plan.m),
+        column_scales_line=scales_line("b", plan.k),
         warp_column="n0" if whole else f"n0 + warp_n * {columns}",
         add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
         unit="unit" if plan.output.partial else "tile",

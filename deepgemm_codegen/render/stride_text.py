@@ -12,12 +12,14 @@ from deepgemm_codegen.plan.row_scales import VALUES, RowScales
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.plan.zero_points import ZeroPoints
 from deepgemm_codegen.render.epilogue_text import matrices_of, matrix_text
+from deepgemm_codegen.spec.block_scales import BLOCK
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.plan.signature import Parameter
+    from deepgemm_codegen.plan.tiles import Extent
 
-__all__ = ["PointerText", "batch_pointers", "batch_strides", "stride_of"]
+__all__ = ["PointerText", "batch_pointers", "batch_strides", "scales_line", "stride_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,25 @@ class PointerText:
     declaration: str
     array: str
     asked: str
+
+
+def _scales(plan: KernelPlan) -> list[tuple[str, str]]:
+    """(pointer, elements in C) of scales by block, of operands with a matrix a product."""
+    if not plan.scaled:
+        return []
+    columns = f"{plan.n.halves} * {plan.n.symbol}" if plan.n.halves > 1 else plan.n.symbol
+    lines = {"a": plan.k.count_symbol, "b": f"({columns} + {BLOCK - 1}) / {BLOCK}"}
+    extents = {"a": plan.m, "b": plan.k}
+    return [
+        (f"scale_{letter}", f"{lines[letter]} * {scales_line(letter, extents[letter])}")
+        for letter in lines
+        if not plan.spec.shared(letter)
+    ]
+
+
+def scales_line(letter: str, extent: Extent) -> str:
+    """What holds the elements from line to line of scales by block: ``LDSCALE_A`` or smaller."""
+    return f"ldscale_{letter}" if extent.dynamic else f"LDSCALE_{letter.upper()}"
 
 
 def stride_of(plan: KernelPlan, pointer: str, dense: str) -> str:
@@ -71,6 +92,7 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     for name, operand in matrices_of(plan):
         leading = matrix_text(plan, name, operand).leading
         strides.append((name, f"{plan.m.symbol} * {leading}"))
+    strides += _scales(plan)
     return tuple(sorted((name, f"({s})" if " " in s else s) for name, s in strides))
 
 

@@ -7,7 +7,8 @@ and as many of k (128x128). With k in slices of `BLOCK`, an element of D is
 
 The scales of A lie slice by slice, those of a slice's rows side by side; the scales of B lie
 block by block, those of a block's slices side by side. Both begin each line on 16 bytes, as
-DeepGEMM and cublasLt want theirs.
+DeepGEMM and cublasLt want theirs. In a batch a product's scales lie behind those of the one before;
+an operand that all products share has its scales once, too.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def zero_points(spec: GemmSpec) -> dict[str, str]:
 
 
 def check_block_scales(spec: GemmSpec) -> None:
-    """Of fp8 on both sides, of one product whose rows are A's and whose columns are B's alone."""
+    """Of fp8 on both sides, of products whose rows are A's and whose columns are B's alone."""
     given = {f"scale_{letter}": getattr(spec, f"scale_{letter}") for letter in SCALE_WORDS}
     if not any(given.values()):
         return
@@ -205,10 +205,6 @@ def _check_scaled_product(spec: GemmSpec, both: str) -> None:
         raise InputError(
             f"accumulate = fast: {both} take every 128 of k out of the tensor core to be scaled;"
             " leave accumulate out"
-        )
-    if spec.batch > 1:
-        raise InputError(
-            f"{both}: scales by block are read for one product at a time; leave batch out"
         )
     if spec.pairs is not None and (spec.n.dynamic or spec.n.size % BLOCK):
         raise InputError(

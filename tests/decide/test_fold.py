@@ -26,6 +26,11 @@ FOLDED = {
     "m=50 n=40 k=24 batch=3 stride_a=0 ldb=128 stride_b=40 ldd=136 stride_d=40": (
         "m=50 n=120 k=24 ldb=128 ldd=136"
     ),
+    # Scales of B's blocks run on where a product ends with a block.
+    "m=50 n=128 k=144 batch=3 stride_a=0 ldd=400 stride_d=128 dtype=e4m3 layout=nt arch=sm_90a"
+    " scale_a=1x128 scale_b=128x128": (
+        "m=50 n=384 k=144 ldd=400 dtype=e4m3 layout=nt arch=sm_90a scale_a=1x128 scale_b=128x128"
+    ),
     "m=50 n=40 k=24 batch=3 layout=tn stride_b=0 lda=160 stride_a=50": (
         "m=150 n=40 k=24 layout=tn lda=160"
     ),
@@ -46,6 +51,10 @@ WHOLE = {
     ),
     "halves of B": "m=50 n=40 k=24 batch=3 stride_a=0 ldb=320 stride_b=80 ldd=136 stride_d=40"
     " epilogue=swiglu",
+    "scales of A lie product by product": "m=64 n=40 k=144 batch=3 stride_b=0 dtype=e4m3 layout=nt"
+    " arch=sm_90a scale_a=1x128 scale_b=128x128",
+    "a block of B that ends with its product": "m=50 n=144 k=144 batch=3 stride_a=0 ldd=448"
+    " stride_d=144 dtype=e4m3 layout=nt arch=sm_90a scale_a=1x128 scale_b=128x128",
     "a residual is no part of the rows": (
         "m=50 n=40 k=24 batch=3 stride_a=0 ldb=128 stride_b=40 ldd=136 stride_d=40"
         " epilogue=residual"

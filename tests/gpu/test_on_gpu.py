@@ -88,6 +88,8 @@ def test_programs_that_quantise_pass(text: str, arch: str) -> None:
         "m=333 n=616 k=528 dtype_b=e5m2 tile_n=96 tile_m=64 consumers=2 tiles_at_once=2",
         "m=200 n=520 k=2064 tile_n=192 split_k=3 dtype_c=fp32 dtype_d=fp32",
         "m=70 n=1024 k=4096 cluster_k=4 epilogue=quantize:e4m3:dynamic",
+        "m=dynamic:150 n=1000 k=1040 ldd=1008 batch=5 stride_b=shared epilogue=bias",
+        "m=64 n=616 k=2064 batch=9 tile_n=96 split_k=2",
     ],
 )
 def test_scales_by_block_pass(text: str, arch: str) -> None:

@@ -13,12 +13,19 @@ import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_cublas
-from deepgemm_codegen.harness.bench_call import Call, Layout, call_of, fused_call_of
+from deepgemm_codegen.harness.bench_call import (
+    Call,
+    Layout,
+    call_of,
+    fused_call_of,
+    no_plain_product,
+)
 from deepgemm_codegen.harness.bench_cublas import WORKSPACE_BYTES, Cublas, CublasLt, load_library
 from deepgemm_codegen.harness.inputs import Inputs, Normal
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype, decode
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.spec import GemmSpec
 from tests.harness.fake_bench import gemm
 from tests.harness.support import plan_of
 
@@ -94,6 +101,13 @@ def test_the_steps_that_cublaslt_fuses(text: str, epilogue: int, bias: str) -> N
 )
 def test_others_it_does_not(text: str) -> None:
     assert fused_call_of(bind(plan_of(f"m=20 n=28 k=36 {text}"))) is None
+
+
+def test_of_a_batch_with_scales_by_block_there_is_no_peer() -> None:
+    fields = "m=20 n=32 k=48 dtype=e4m3 layout=nt arch=sm_90a scale_a=1x128 scale_b=128x128"
+    assert no_plain_product(GemmSpec.from_text(fields)) == ""
+    lack = no_plain_product(GemmSpec.from_text(f"{fields} batch=2"))
+    assert lack == "no batch of products with scales by block is timed"
 
 
 def address(value: Any) -> int:

@@ -116,6 +116,32 @@ CASES: dict[str, tuple[str, WgmmaChoice]] = {
         "m=120 n=256 k=400 dtype=e4m3 dtype_b=e5m2 epilogue=geglu:gate=second,quantize:e4m3",
         WgmmaChoice(128, 128, 2, 1, 3, 1, 2, 8, tile_k=128),
     ),
+    "halves of a pair, a batch": (
+        "m=70 n=128 k=272 batch=2 dtype=e4m3 dtype_d=bf16 epilogue=swiglu",
+        replace(ONE, tile_n=128),
+    ),
+    "a batch": ("m=70 n=200 k=272 batch=3 dtype=e4m3 dtype_d=fp32", TWO),
+    "a batch that shares A": (
+        "m=70 n=104 k=272 batch=2 stride_a=shared lda=304 dtype=e4m3 epilogue=bias,residual",
+        replace(TWO, consumers=2, tiles_at_once=2),
+    ),
+    "a batch that shares B, of matrices with gaps": (
+        "m=40 n=136 k=144 batch=3 stride_b=shared stride_a=7680 ldd=152 stride_d=6240 dtype=e4m3",
+        ONE,
+    ),
+    "parts of k of a batch": ("m=40 n=136 k=656 batch=3 dtype=e4m3", replace(TWO, split_k=3)),
+    "a batch in clusters": (
+        "m=72 n=200 k=256 batch=2 dtype=e4m3",
+        replace(TWO, cluster_m=2),
+    ),
+    "a batch at sizes at run time": (
+        "m=dynamic:100 n=dynamic:140 k=dynamic:272 lda=272 ldb=272 ldd=144 batch=2 dtype=e4m3",
+        TWO,
+    ),
+    "scales of rows behind a batch": (
+        "m=70 n=64 k=272 batch=2 dtype=e4m3 epilogue=rms_norm,quantize:e4m3:dynamic",
+        ONE,
+    ),
     "a norm behind it": ("m=70 n=104 k=144 dtype=e4m3 epilogue=rms_norm launch=dependent", TWO),
 }  # fmt: skip
 
@@ -137,11 +163,13 @@ def test_an_operand_that_is_turned_on_its_way() -> None:
     assert_right(f"m=64 n=80 k=144 dtype=e4m3 {fields}", None)
 
 
-def by_hand(m: int, n: int, k: int, values: dict[str, Any]) -> Any:
-    """What D is in float64, block by block."""
+def by_hand(m: int, n: int, k: int, values: dict[str, Any], **product: int) -> Any:
+    """What D is in float64, block by block; ``product`` says which matrix is whose, if not 0."""
 
     def operand(name: str, rows: int, columns: int, dtype: Any = None) -> Any:
-        raw = values[name].at(0, np.arange(rows)[:, None], np.arange(columns)[None, :], np)
+        raw = values[name].at(
+            product.get(name, 0), np.arange(rows)[:, None], np.arange(columns)[None, :], np
+        )
         return raw.astype(float) if dtype is None else decode(encode(raw, dtype, np), dtype, np)
 
     dtype = GemmSpec.from_text("m=1 n=1 k=1 dtype=e4m3").dtype_a
@@ -167,6 +195,20 @@ def test_by_hand_of_whole_numbers() -> None:
     program = program_of(f"m=70 n=300 k=400 dtype=e4m3 dtype_d=fp32 {SCALED}", TWO)
     d = launch(program, **values).d[0]
     assert (d == by_hand(70, 300, 400, values)).all()
+
+
+def test_by_hand_of_a_batch() -> None:
+    """B is one for all, and so are its scales; every product has scales of A."""
+    values: dict[str, Any] = {
+        "a": Integers(1, -5, 5), "b": Integers(2, -5, 5),
+        "scale_a": Powers(3), "scale_b": Powers(4),
+    }  # fmt: skip
+    text = "m=dynamic:70 n=300 k=400 batch=3 stride_b=shared dtype=e4m3 dtype_d=fp32"
+    program = program_of(f"{text} {SCALED}", TWO)
+    found = launch(program, bind(program, m=69), **values).d
+    for product, d in enumerate(found):
+        assert (d == by_hand(69, 300, 400, values, a=product, scale_a=product)).all()
+    assert len(found) == 3
 
 
 def test_by_hand_of_numbers_with_full_significands() -> None:
@@ -211,6 +253,14 @@ def test_scales_lie_in_lines_of_sixteen_bytes() -> None:
     assert (b.rows, b.columns, b.leading, b.dtype.name) == (3, 6, 8, "fp32")
     names = [parameter.name for parameter in program.parameters]
     assert names == ["a", "b", "d", "scale_a", "scale_b", "alpha", "m"]
+
+
+def test_scales_of_a_batch_lie_behind_each_other() -> None:
+    text = f"m=dynamic:70 n=300 k=656 batch=3 dtype=e4m3 {SCALED}"
+    problem = bind(program_of(text, TWO), m=69)
+    assert [problem.matrix(name).starts[1] for name in ("scale_a", "scale_b")] == [6 * 72, 3 * 8]
+    shared = bind(program_of(f"{text} stride_a=shared", TWO), m=69)
+    assert [shared.matrix(name).batch for name in ("scale_a", "scale_b")] == [1, 3]
 
 
 def test_p11_an_odd_number_of_blocks_of_k() -> None:
@@ -311,13 +361,6 @@ def test_what_the_scales_product_may_lose_is_in_the_bound() -> None:
             (
                 "accumulate = fast: scale_a = 1x128 and scale_b = 128x128 take every 128 of k out"
                 " of the tensor core to be scaled; leave accumulate out"
-            ),
-        ),
-        (
-            "dtype=e4m3 batch=2 scale_a=1x128 scale_b=128x128",
-            (
-                "scale_a = 1x128 and scale_b = 128x128: scales by block are read for one product at"
-                " a time; leave batch out"
             ),
         ),
         (
@@ -450,6 +493,16 @@ MUTANTS: list[tuple[str, str, WgmmaChoice, str, str]] = [
     ("the sum is scaled, too", *CASES["two blocks, tails"],
      r"__fmaf_rn\((slice_sums\[.*?\]), scale, (acc.*?)\);",
      r"__fmul_rn(scale, __fadd_rn(\1, \2));"),
+    ("the first product's rows for all", *CASES["a batch"],
+     r"scale_a = scale_a_first \+ .*;", ""),
+    ("the first product's columns for all", *CASES["a batch"],
+     r"scale_b = scale_b_first \+ .*;", ""),
+    ("a product's rows a line too early", *CASES["a batch"],
+     r"(scale_a_first \+ batch \* \()SLICES", r"\1(SLICES - 1)"),
+    ("blocks of columns as if none were short", *CASES["a batch"],
+     r"\(N \+ 127\) / 128", "N / 128"),
+    ("a product's columns where the lines are dense", *CASES["a batch at sizes at run time"],
+     r"127\) / 128 \* ldscale_b", "127) / 128 * slices"),
     ("every part begins at the first slice", *CASES["parts of k"],
      r"(of_rows = scale_a) \+ .*;", r"\1;"),
     ("rows of the first consumer", *CASES["parts of k in a cluster, two consumers"],

@@ -607,6 +607,20 @@ GOLDEN: dict[str, Program] = {
         scale_b="128x128",
         arch="sm_90a",
     ),
+    # In a batch, at an m of run time: scales move on from product to product.
+    "wgmma_scaled_batched_nt": _plan(
+        WgmmaChoice(64, 96, 2, 2, 6, 1, 1, 16, tile_k=128),
+        m="dynamic:256",
+        n=1000,
+        k=512,
+        batch=8,
+        ldd=1008,
+        layout="nt",
+        dtype="e4m3",
+        scale_a="1x128",
+        scale_b="128x128",
+        arch="sm_90a",
+    ),
     "wgmma_e4m3_fast_nt": _plan(
         WgmmaChoice(128, 256, 2, 1, 4, 2, 1, 16, tile_k=128),
         m=4096,
