@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.assemble import DEPENDENT_FROM, columns_of_b
 from deepgemm_codegen.decide.machine import machine_of
+from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.decide.split_k import REDUCE_US
 from deepgemm_codegen.dtypes import INT32
+from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.plan import Decision, Grid, Program
 from deepgemm_codegen.plan.workspace import workspace_of
-from deepgemm_codegen.plan.zero_points import OperandZeros, ZeroPoints
+from deepgemm_codegen.plan.zero_points import SUMMED_ROWS, OperandZeros, ZeroPoints
 from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
@@ -34,9 +36,8 @@ estimate."""
 def zero_points_clocks(spec: GemmSpec, arch: Arch) -> float:
     """Clocks of the kernel before the product."""
     machine = machine_of(arch, spec.dtype_a.name)
-    rows = (spec.m.size if spec.zero_point_b else 0) + (
-        spec.b_columns.size if spec.zero_point_a else 0
-    )
+    rows = spec.matrices("a") * spec.m.size if spec.zero_point_b else 0
+    rows += spec.matrices("b") * spec.b_columns.size if spec.zero_point_a else 0
     bytes_read = rows * spec.k.size
     moved = max(bytes_read / (machine.sms * SUM_RATE), bytes_read / machine.dram_rate)
     return REDUCE_US * machine.clock_mhz + moved
@@ -65,23 +66,39 @@ def _operand(kernel: KernelPlan, source: str) -> OperandZeros:
     mine, other = spec.zero_point_a, spec.zero_point_b
     if not is_a:
         mine, other = other, mine
+    across = kernel.m if is_a != kernel.transposed else kernel.n
+    if not is_a:
+        across = columns_of_b(spec, across)
+    batch = spec.matrices(source)
     zero = mine or "0"
     if mine in ("per_token", "per_channel"):
-        zero = f"zero_point_{source}[row]"
+        own = f"batch * {across.symbol} + " if batch > 1 else ""
+        zero = f"zero_point_{source}[{own}row]"
     elif mine == "per_tensor":
         zero = f"zero_point_{source}"
-    rows, columns = (kernel.n, kernel.m) if kernel.transposed else (kernel.m, kernel.n)
     return OperandZeros(
         source="a" if is_a else "b",
         dtype=spec.dtype_a if is_a else spec.dtype_b,
-        across=rows if is_a else columns_of_b(spec, columns),
+        across=across,
         k=kernel.k,
         k_major=spec.k_major(source),
+        batch=batch,
+        stride=spec.stride_a if is_a else spec.stride_b,
         leading=(spec.lda if is_a else spec.ldb) or None,
         zero=zero,
         summed=bool(other),
         less=is_a and bool(mine) and bool(other),
     )
+
+
+def _check_grid(spec: GemmSpec, body: ZeroPoints) -> None:
+    """Refuses more blocks than a grid has, which tiny products of a huge batch could ask for."""
+    blocks = body.blocks.evaluate({name: getattr(spec, name).size for name in "mnk"})
+    if blocks > MAX_GRID:
+        raise InputError(
+            f"batch = {spec.batch}: zero points take {blocks} blocks that sum {SUMMED_ROWS} rows or"
+            f" columns each, more than the {MAX_GRID} that a grid has; give a smaller batch"
+        )
 
 
 def with_zero_points(program: Program, arch: Arch) -> Program:
@@ -90,6 +107,7 @@ def with_zero_points(program: Program, arch: Arch) -> Program:
     name = kernel_name(spec)
     early = arch.number >= DEPENDENT_FROM
     body = ZeroPoints((_operand(product, "a"), _operand(product, "b")))
+    _check_grid(spec, body)
     first = replace(
         product,
         name=f"{name}_zeros",

@@ -205,10 +205,11 @@ def _summing_blocks(problem: Problem, body: ZeroPoints, tiles: tuple[int, ...]) 
             if operand.source == "b":
                 start, end = region.column, region.column_end
             halves = (0, problem.n) if operand.across.both else (0,)
+            before = first + (region.batch * each if operand.batch > 1 else 0)
             for half in halves:
                 covered = _covering(half + start, half + end, body.rows)
-                found.update(first + block for block in covered)
-        first += each
+                found.update(before + block for block in covered)
+        first += operand.batch * each
     return tuple(sorted(found))
 
 

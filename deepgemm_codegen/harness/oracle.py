@@ -69,9 +69,12 @@ class Oracle:
             block = along // BLOCK
             scale_b = self.operand("scale_b", batch, columns // BLOCK, block[:, None])
             return a * self.operand("scale_a", batch, block[None, :], rows), b * scale_b
-        return a - self._zero_point("a", rows), b - self._zero_point("b", columns)
+        return (
+            a - self._zero_point("a", batch, rows),
+            b - self._zero_point("b", batch, columns),
+        )
 
-    def _zero_point(self, letter: str, along: Any) -> Any:
+    def _zero_point(self, letter: str, batch: Any, along: Any) -> Any:
         """The zero points of A's rows, or of B's columns, as they broadcast."""
         name, text = f"zero_point_{letter}", getattr(self.problem.spec, f"zero_point_{letter}")
         found = next((o for o in self.problem.spec.zero_operands if o.name == name), None)
@@ -79,8 +82,7 @@ class Oracle:
             return float(text or 0)
         if found.scalar:
             return self.problem.scalars[name]
-        zero = self.xp.zeros_like(along)
-        return self.operand(name, zero, zero, along)
+        return self.operand(name, batch, self.xp.zeros_like(along), along)
 
     @quiet()
     def products(self, region: Region) -> Expected:

@@ -262,7 +262,13 @@ def _vector(
     operand: StepOperand,
     sizes: Mapping[str, int],
 ) -> Matrix:
-    """A value a row or a column, for a step: one for all products, unless the step writes it."""
+    """A value a row or a column, for a step: one for all products, unless the step writes it.
+
+    Zero points are as many as there are matrices of their operand.
+    """
+    batch = spec.batch if operand.written else 1
+    if parameter.name in {zero.name for zero in spec.zero_operands}:
+        batch = spec.matrices(parameter.name[-1])
     length = sizes["n" if operand.access == "column" else "m"]
     if operand.access == "column" and spec.pairs_behind(parameter.name):
         length *= spec.halves
@@ -275,7 +281,7 @@ def _vector(
     return Matrix(
         name=parameter.name,
         dtype=dtype,
-        batch=spec.batch if operand.written else 1,
+        batch=batch,
         rows=1,
         columns=length,
         leading=max(length, 1),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.plan.expressions import Maximum, Number, ceildiv, plus, times
+from deepgemm_codegen.plan.tiles import first_of
 from deepgemm_codegen.spec.batching import DENSE, POINTERS
 
 if TYPE_CHECKING:
@@ -85,11 +86,7 @@ class Packed:
     @property
     def first(self) -> str:
         """C expression of where the matrix of the product ``batch`` begins."""
-        if self.scattered:
-            return f"{self.source}_of[batch]"
-        if self.stride == DENSE:
-            return f"{self.source} + batch * {self.rows.symbol} * {self.leading_symbol}"
-        return f"{self.source} + batch * STRIDE_{self.source.upper()}"
+        return first_of(self.source, self.stride, f"{self.rows.symbol} * {self.leading_symbol}")
 
     @property
     def name(self) -> str:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.plan.expressions import Expression, Number, Variable, times
+from deepgemm_codegen.spec.batching import DENSE, POINTERS
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
+    from deepgemm_codegen.spec.batching import Stride
 
-__all__ = ["PARTIALS", "WARP", "Extent", "MatrixOperand", "Operand", "Output"]
+__all__ = ["PARTIALS", "WARP", "Extent", "MatrixOperand", "Operand", "Output", "first_of"]
 
 WARP = 32
 """Threads of a warp."""
@@ -23,6 +25,21 @@ PARTIALS = "partials"
 """The workspace's region of partial sums: of each product and each part of k a matrix as large as
 D, or one of each half of B, of the type that products are summed in, row-major, its rows on 16
 bytes."""
+
+
+def first_of(source: str, stride: Stride, dense: str) -> str:
+    """C expression of where the matrix of the product ``batch`` begins.
+
+    Args:
+        source: the caller's argument.
+        stride: from one product's matrix to the next's.
+        dense: elements in C of a matrix, for those that follow each other.
+    """
+    if stride == POINTERS:
+        return f"{source}_of[batch]"
+    apart = dense if stride == DENSE else f"STRIDE_{source.upper()}"
+    return f"{source} + batch * {apart}"
+
 
 _VECTOR_TYPES = {16: "uint4", 8: "uint2", 4: "u32", 2: "ushort1"}
 

@@ -6,7 +6,9 @@ With zero points za of a row of A and zb of a column of B, an element of D is
 
 in whole numbers, which wrap at 32 bits as sums do. The kernel sums rows of A and columns of B once,
 and leaves two numbers of each in the workspace: what the other operand's zero point is multiplied
-by, and its own zero point. The product takes from its sums what these come to.
+by, and its own zero point. The product takes from its sums what these come to. Zero points of rows
+and columns belong to a matrix: in a batch each product's A and B have their own, and what all
+products share is summed once.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.plan.expressions import Number, ceildiv, plus, times
+from deepgemm_codegen.plan.tiles import first_of
+from deepgemm_codegen.spec.batching import POINTERS
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.plan.expressions import Expression
     from deepgemm_codegen.plan.tiles import Extent
+    from deepgemm_codegen.spec.batching import Stride
 
 __all__ = ["SUMMED_ROWS", "ZEROS", "OperandZeros", "ZeroPoints"]
 
@@ -43,6 +48,8 @@ class OperandZeros:
         across: the extent of A's rows, or of B's columns.
         k: the other extent.
         k_major: whether k is contiguous.
+        batch: matrices: one a product, or one for all.
+        stride: from one product's matrix to the next's.
         leading: elements from stored row to row; None when they are the argument ``ld<source>``.
         zero: C expression of the zero point of ``row``; ``0`` where it has none.
         summed: whether its elements are needed: where the other operand has a zero point.
@@ -54,6 +61,8 @@ class OperandZeros:
     across: Extent
     k: Extent
     k_major: bool
+    batch: int
+    stride: Stride
     leading: int | None
     zero: str
     summed: bool
@@ -75,13 +84,24 @@ class OperandZeros:
         return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
 
     @property
+    def scattered(self) -> bool:
+        """Whether the source is an array of pointers."""
+        return self.stride == POINTERS
+
+    @property
+    def first(self) -> str:
+        """C expression of where the matrix of the product ``batch`` begins."""
+        rows = self.across if self.k_major else self.k
+        return first_of(self.source, self.stride, f"{rows.symbol} * {self.leading_symbol}")
+
+    @property
     def elements(self) -> Expression:
         """Elements of the region."""
-        return times(self.across.expression, Number(2))
+        return times(self.across.expression, Number(2 * self.batch))
 
     @property
     def tiles(self) -> Expression:
-        """Its blocks."""
+        """Blocks of one of its matrices."""
         return ceildiv(self.across.expression, SUMMED_ROWS)
 
 
@@ -130,5 +150,5 @@ class ZeroPoints:
         """Blocks of the grid."""
         total: Expression = Number(0)
         for operand in self.operands:
-            total = plus(total, operand.tiles)
+            total = plus(total, times(operand.tiles, Number(operand.batch)))
         return total

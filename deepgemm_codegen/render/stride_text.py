@@ -10,7 +10,7 @@ from deepgemm_codegen.plan.bodies import Reduce
 from deepgemm_codegen.plan.repack import Repack
 from deepgemm_codegen.plan.row_scales import VALUES, RowScales
 from deepgemm_codegen.plan.wgmma import Wgmma
-from deepgemm_codegen.plan.zero_points import ZeroPoints
+from deepgemm_codegen.plan.zero_points import ZEROS, ZeroPoints
 from deepgemm_codegen.render.epilogue_text import matrices_of, matrix_text
 from deepgemm_codegen.spec.block_scales import BLOCK
 
@@ -41,6 +41,19 @@ def _scales(plan: KernelPlan) -> list[tuple[str, str]]:
     return [
         (f"scale_{letter}", f"{lines[letter]} * {scales_line(letter, extents[letter])}")
         for letter in lines
+        if not plan.spec.shared(letter)
+    ]
+
+
+def _zeros(plan: KernelPlan) -> list[tuple[str, str]]:
+    """The same of what zero points of A's rows and B's columns were made to."""
+    if not plan.zeroed:
+        return []
+    rows, columns = (plan.n, plan.m) if plan.transposed else (plan.m, plan.n)
+    extents = {"a": rows, "b": columns}
+    return [
+        (region, f"i64{{ {extents[letter].symbol} }} * {2 * extents[letter].halves}")
+        for letter, region in ZEROS.items()
         if not plan.spec.shared(letter)
     ]
 
@@ -92,7 +105,7 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     for name, operand in matrices_of(plan):
         leading = matrix_text(plan, name, operand).leading
         strides.append((name, f"{plan.m.symbol} * {leading}"))
-    strides += _scales(plan)
+    strides += _scales(plan) + _zeros(plan)
     return tuple(sorted((name, f"({s})" if " " in s else s) for name, s in strides))
 
 

@@ -149,11 +149,6 @@ def zero_points(spec: GemmSpec) -> dict[str, str]:
         dtype = spec.dtype_a if letter == "a" else spec.dtype_b
         if not dtype.integer:
             raise InputError(f"{name} = {given}: {dtype} has none; leave it out")
-        if spec.batch > 1:
-            raise InputError(
-                f"{name} = {given}: zero points are taken from one product at a time; leave"
-                " batch out"
-            )
         word = {"scalar": words[0], "row": "per_token", "column": "per_channel"}.get(given, given)
         if word not in words:
             if word in ("per_token", "per_channel"):

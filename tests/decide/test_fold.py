@@ -31,6 +31,10 @@ FOLDED = {
     " scale_a=1x128 scale_b=128x128": (
         "m=50 n=384 k=144 ldd=400 dtype=e4m3 layout=nt arch=sm_90a scale_a=1x128 scale_b=128x128"
     ),
+    # Zero points belong to the rows that run on.
+    "m=50 n=40 k=24 batch=3 stride_b=0 dtype=int8 zero_point_a=per_token zero_point_b=7": (
+        "m=150 n=40 k=24 dtype=int8 zero_point_a=per_token zero_point_b=7"
+    ),
     "m=50 n=40 k=24 batch=3 layout=tn stride_b=0 lda=160 stride_a=50": (
         "m=150 n=40 k=24 layout=tn lda=160"
     ),

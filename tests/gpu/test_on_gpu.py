@@ -73,6 +73,14 @@ def test_kernels_pass(text: str, layout: str, arch: str) -> None:
         "m=300 n=512 k=4096 layout=nt epilogue=swiglu,quantize:int8:dynamic",
         "m=300 n=136 k=1000 dtype=int8 layout=nn zero_point_a=per_token zero_point_b=per_channel",
         "m=70 n=136 k=8192 dtype=uint8 dtype_b=int8 layout=nt zero_point_a=128 split_k=4",
+        (
+            "m=70 n=133 k=200 batch=5 dtype=int8 layout=nn stride_a=pointers stride_b=shared"
+            " zero_point_a=per_token zero_point_b=per_channel"
+        ),
+        (
+            "m=300 n=136 k=272 batch=3 dtype=int8 layout=nt zero_point_a=per_token"
+            " zero_point_b=per_channel epilogue=scale:column dtype_d=fp16"
+        ),
     ],
 )
 def test_programs_that_quantise_pass(text: str, arch: str) -> None:

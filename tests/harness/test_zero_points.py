@@ -74,6 +74,33 @@ CASES: list[tuple[str, Choice | None]] = [
     (f"m=50 n=dynamic:40 k=99 dtype=uint8 dtype_b=int8 layout=nt {BOTH} {PAIRS}", BYTES),
     (f"m=100 n=40 k=272 dtype=int8 layout=nt arch=sm_90a {BOTH} {PAIRS}", WGMMA),
     (f"m=70 n=64 k=64 dtype=int8 layout=nt arch=sm_75 zero_point_a=3 {PAIRS}", BYTES),
+    (f"m=40 n=37 k=72 batch=3 dtype=int8 layout=nt stride_b=shared lda=80 {BOTH} {PAIRS}", BYTES),
+    (f"m=40 n=37 k=72 batch=2 dtype=int8 layout=nn stride_a=shared {BOTH} {PAIRS}", BYTES),
+    # Batches: each product has zero points of its own, and what is shared has them once.
+    (f"m=70 n=68 k=72 batch=3 dtype=int8 layout=nt {BOTH}", BYTES),
+    (f"m=40 n=67 k=99 batch=3 dtype=int8 layout=nn stride_a=shared {BOTH} dtype_c=int32", BYTES),
+    (
+        ("m=dynamic:70 n=40 k=96 batch=2 dtype=uint8 layout=tt stride_b=shared stride_a=pointers"
+        f" {BOTH} layout_d=t"),
+        BYTES,
+    ),
+    (
+        ("m=33 n=72 k=200 batch=3 dtype=int8 layout=nt lda=208 stride_a=7000 stride_b=pointers"
+        f" {BOTH} dtype_d=fp32 epilogue=residual"),
+        CUT,
+    ),
+    (f"m=100 n=72 k=272 batch=3 dtype=int8 layout=nt arch=sm_90a {BOTH}", WGMMA),
+    (
+        f"m=100 n=64 k=528 batch=2 dtype=int8 layout=nt arch=sm_90a layout_d=t {BOTH}",
+        replace(WGMMA, split_k=2),
+    ),
+    ("m=30 n=40 k=64 batch=2 dtype=int8 layout=nt zero_point_a=per_tensor zero_point_b=7", BYTES),
+    (f"m=30 n=40 k=64 batch=3 dtype=int8 layout=nt stride_b=shared {BOTH}", None),  # folded
+    (
+        ("m=30 n=40 k=64 batch=3 dtype=int8 layout=nt zero_point_b=per_channel"
+        " epilogue=scale:column,rms_norm,quantize:int8:dynamic"),
+        BYTES,
+    ),
 ]  # fmt: skip
 
 
@@ -115,6 +142,26 @@ def test_vectors_have_the_operands_types_and_lengths() -> None:
     assert (a.elements, a.dtype.name, b.elements, b.dtype.name) == (5, "uint8", 7, "int8")
     assert [region.name for region in program.workspace.regions] == ["a_zeros", "b_zeros"]
     assert [kernel.body.role for kernel in program.kernels] == ["zeros", "product"]
+
+
+def test_each_product_has_zero_points_of_its_own() -> None:
+    text = f"m=5 n=7 k=32 batch=3 dtype=int8 stride_b=shared layout_d=t {BOTH}"
+    program = program_of(text, BYTES)
+    problem = bind(program)
+    a, b = problem.matrix("zero_point_a"), problem.matrix("zero_point_b")
+    assert (list(a.starts), list(b.starts)) == ([0, 5, 10], [0])
+    assert [problem.region_bytes(name) for name in ("a_zeros", "b_zeros")] == [3 * 5 * 8, 7 * 8]
+
+
+def test_more_blocks_than_a_grid_has() -> None:
+    spec = GemmSpec.from_text(f"m=1 n=1 k=1 batch=1073741824 dtype=int8 {BOTH}")
+    with pytest.raises(InputError) as caught:
+        decide(spec, load_arch("sm_80"))
+    assert str(caught.value) == (
+        "batch = 1073741824: zero points take 2147483648 blocks that sum 32 rows or columns each,"
+        " more than the 2147483647 that a grid has; give a smaller batch"
+    )
+    assert decide(replace(spec, stride_b=0), load_arch("sm_80")).kernels
 
 
 @pytest.mark.parametrize(
@@ -159,10 +206,6 @@ def test_vectors_have_the_operands_types_and_lengths() -> None:
                 "zero_point_b = row: along k, over which is summed, it would not be one number of"
                 " a sum; give per_tensor or per_channel, or a number"
             ),
-        ),
-        (
-            "dtype=int8 batch=2 zero_point_a=1",
-            "zero_point_a = 1: zero points are taken from one product at a time; leave batch out",
         ),
     ],
 )
@@ -229,7 +272,22 @@ def test_columns_of_both_halves_of_a_pair_have_zero_points() -> None:
     assert d.tolist() == [[40.0 * 40.0 * -zero for zero in zeros]] * 3
 
 
+def test_zero_points_by_hand_of_a_batch() -> None:
+    a, b = Integers(1, -128, 127), Integers(2, -128, 127)
+    m, n, k = 37, 41, 100
+    text = f"m={m} n={n} k={k} batch=3 stride_b=shared dtype=int8 layout=nt {BOTH}"
+    right = b.at(0, np.arange(k)[:, None], np.arange(n)[None, :], np).astype(np.int64)
+    za, zb = Integers(3, -128, 127), 100 - 3 * np.arange(n)
+    found = launch(program_of(text, BYTES), a=a, b=b, zero_point_a=za, zero_point_b=[zb.tolist()]).d
+    assert len(found) == 3
+    for product, d in enumerate(found):
+        left = a.at(product, np.arange(m)[:, None], np.arange(k)[None, :], np).astype(np.int64)
+        own = za.at(product, 0, np.arange(m), np).astype(np.int64)
+        assert (d == (left - own[:, None]) @ (right - zb[None, :])).all()
+
+
 KIND = f"m=70 n=68 k=72 dtype=int8 layout=nn {BOTH}"
+MANY = f"m=70 n=67 k=72 batch=3 dtype=int8 layout=nt {BOTH}"
 PARTS = f"m=40 n=40 k=200 dtype=int8 layout=nt {BOTH}"
 
 MUTANTS: list[tuple[str, str, Choice, str, str]] = [
@@ -253,6 +311,18 @@ MUTANTS: list[tuple[str, str, Choice, str, str]] = [
      r"j % \(FRAGMENTS_N / 2\)", "j"),
     ("half as many columns are summed", f"{KIND} {PAIRS}", BYTES,
      r"row < 2 \* N", "row < N"),
+    ("the first product's rows for all", MANY, BYTES, r"a_zeros \+= batch[^;]*;", ""),
+    ("the first product's columns for all", MANY, BYTES, r"b_zeros \+= batch[^;]*;", ""),
+    ("every product's rows to the first", MANY, BYTES,
+     r"(\(a_zeros\)) \+ batch \* M", r"\1"),
+    ("the first product's A is summed", MANY, BYTES,
+     r"source = a \+ batch \* M", "source = a + 0 * M"),
+    ("the first product's zero points", MANY, BYTES, r"zero_point_b\[batch \* N \+ row\]",
+     "zero_point_b[row]"),
+    ("blocks of a product as if none were short", MANY, BYTES,
+     r"b_tiles = \(N \+ ROWS - 1\)", "b_tiles = (N)"),
+    ("the first product's rows for all, of wgmma", MANY.replace("k=72", "k=144 arch=sm_90a"), WGMMA,
+     r"a_zeros = a_zeros_first[^;]*;", ""),
     ("every part is less by them", PARTS, CUT, r"if \(part == 0\)", "if (true)"),
 ]  # fmt: skip
 

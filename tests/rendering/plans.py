@@ -1011,6 +1011,21 @@ GOLDEN: dict[str, Program] = {
         zero_point_b="per_channel",
         arch="sm_80",
     ),
+    # In a batch: rows of A through pointers, each product's zero points; B is one for all.
+    "zero_points_batched_nt": _plan(
+        MmaSyncChoice(64, 64, 64, 2, 2, 2, 2, 8),
+        m="dynamic:128",
+        n=120,
+        k=256,
+        batch=6,
+        dtype="int8",
+        layout="nt",
+        stride_a="pointers",
+        stride_b="shared",
+        zero_point_a="per_token",
+        zero_point_b="per_channel",
+        arch="sm_80",
+    ),
     # A zero point of one side only, beside parts of k.
     "zero_points_wgmma_nt": _plan(
         WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8, 3, 128),
