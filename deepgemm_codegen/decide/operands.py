@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.spec import GemmSpec
-    from deepgemm_codegen.spec.dimension import Dim
 
 __all__ = [
     "Travel",
@@ -24,6 +23,7 @@ __all__ = [
     "output_vector",
     "place_operand",
     "store_answer",
+    "strided",
     "travel_of",
     "widest_vector",
 ]
@@ -49,20 +49,32 @@ class Travel(NamedTuple):
     limit: str
 
 
+def strided(spec: GemmSpec, source: str) -> bool:
+    """Whether the leading dimension tells where rows of an operand start.
+
+    Not of a single row, unless each product of a batch has one as far from the one before.
+    """
+    rows, _ = spec.stored(source)
+    if rows.dynamic or rows.size > 1:
+        return True
+    dense = spec.matrices(source) > 1 and not spec.scattered(source)
+    return dense and getattr(spec, f"ld{source}") == 0
+
+
 def widest_vector(
-    dtype: DType, align: int, rows: Dim, leading: int, stride: int
+    dtype: DType, align: int, leading: int, stride: int, *, strided: bool
 ) -> tuple[int, str]:
     """Widest vector in bytes that every row start allows, and what limits it.
 
     Args:
         dtype: element type.
         align: base alignment, bytes.
-        rows: rows as stored; a single row has no stride to mind.
         leading: elements from row to row, 0 when known only at run time.
         stride: elements from batch to batch, 0 without a batch.
+        strided: whether the leading dimension is to be minded, see the function of that name.
     """
     limits = [(align, f"base alignment of {align} bytes")]
-    if rows.dynamic or rows.size > 1:
+    if strided:
         if leading == 0:
             limits.append((dtype.bytes, "leading dimension known only at run time"))
         else:
@@ -81,10 +93,14 @@ def widest_vector(
 def travel_of(spec: GemmSpec, source: str, arch: Arch) -> Travel:
     """How the caller's operand ``a`` or ``b`` reaches shared memory, whatever the tile."""
     dtype: DType = getattr(spec, f"dtype_{source}")
-    rows, columns = spec.stored(source)
+    _, columns = spec.stored(source)
     leading: int = getattr(spec, f"ld{source}")
     width, reason = widest_vector(
-        dtype, getattr(spec, f"align_{source}"), rows, leading, spec.distance(source)
+        dtype,
+        getattr(spec, f"align_{source}"),
+        leading,
+        spec.distance(source),
+        strided=strided(spec, source),
     )
     if source == "b" and spec.pairs is not None and spec.layout[1] == "n":
         half = dtype.bytes if spec.n.dynamic else spec.n.size * dtype.bytes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from deepgemm_codegen.decide.assemble import with_copies
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
-from deepgemm_codegen.decide.operands import widest_vector
+from deepgemm_codegen.decide.operands import strided, widest_vector
 from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.decide.split_k import WORTH
 from deepgemm_codegen.decide.tma import tma_obstacle
@@ -128,10 +128,10 @@ def _lies_across(spec: GemmSpec, letter: str) -> bool:
 
 def _off(spec: GemmSpec, letter: str) -> bool:
     """Whether some of an operand's rows start off 16 bytes."""
-    rows, _ = spec.stored(letter)
     leading: int = getattr(spec, f"ld{letter}")
     dtype, align = getattr(spec, f"dtype_{letter}"), getattr(spec, f"align_{letter}")
-    return widest_vector(dtype, align, rows, leading, spec.distance(letter))[0] < VECTOR_BYTES
+    minded, apart = strided(spec, letter), spec.distance(letter)
+    return widest_vector(dtype, align, leading, apart, strided=minded)[0] < VECTOR_BYTES
 
 
 def _cause(spec: GemmSpec, letter: str) -> str:

@@ -6,8 +6,14 @@ finding; the faults planted here are vectors that the promise does not cover.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from deepgemm_codegen.decide.operands import strided
 from deepgemm_codegen.plan.bodies import MmaSync
 from deepgemm_codegen.spec import GemmSpec
+from deepgemm_codegen.spec.batching import SHARED
 from tests.cases import planted as faults
 from tests.cases.planted import planted
 from tests.harness.support import assert_right, plan_of
@@ -66,3 +72,19 @@ def test_a15_dimensions_of_one() -> None:
     for text in ("m=1 n=8 k=64 lda=64", "m=8 n=1 k=8 ldb=1", "m=1 n=1 k=1 lda=1 ldb=1 ldd=1"):
         assert str(GemmSpec.from_text(text)).startswith("m=")
         assert_right(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=1 n=64 k=dynamic:64 batch=3 family=mma_sync",
+        "m=64 n=dynamic:64 k=1 batch=3 family=mma_sync",
+        "m=1 n=64 k=dynamic:64 batch=3 layout=nt repack=on",
+    ],
+)
+def test_the_only_row_of_each_product_starts_as_its_leading_dimension_says(text: str) -> None:
+    """Fault seen: copies of 16 bytes, as if a single row had no leading dimension to mind."""
+    spec = GemmSpec.from_text(text)
+    assert [strided(spec, letter) for letter in "ab"] == [True, True]
+    assert not strided(replace(spec, stride_a=SHARED), "a") or spec.m.size > 1
+    assert_right(text, None)

@@ -94,9 +94,9 @@ def _lanes(spec: GemmSpec, source: str) -> Lanes:
         k_major, rows = True, Dim(1)
     align = getattr(spec, f"align_{source}")
     checked = leading == 0 and (rows.dynamic or rows.size > 1 or spec.batch > 1)
-    if checked:
-        rows = Dim(1)  # what the base allows; the kernel asks whether rows do
-    width, limit = widest_vector(dtype, align, rows, leading, spec.distance(source))
+    # What the base allows where it is checked; the kernel asks whether rows do.
+    minded = not checked and (rows.dynamic or rows.size > 1)
+    width, limit = widest_vector(dtype, align, leading, spec.distance(source), strided=minded)
     if not k_major:  # a vector that crossed the row's end might leave the matrix
         half = columns.size // (spec.halves if source == "b" else 1)
         whole = gcd(width, dtype.bytes if columns.dynamic else half * dtype.bytes)
