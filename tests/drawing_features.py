@@ -44,6 +44,9 @@ LAST = (
     "quantize:int8:scale=0.3", "quantize:uint8:scale=1.7:divide", "quantize:e4m3:scale=0.1",
 )  # fmt: skip
 
+ALONE = 0.15
+"""Share of specs without a product."""
+
 CHOICES: dict[str, tuple[object, ...]] = {
     "family": ("mma_sync", "wgmma", "bandwidth", "simt"),
     "tile_m": (64, 128),
@@ -72,8 +75,9 @@ def draw_features(seed: int, number: int, archs: Sequence[str] = ARCHS) -> str:
         archs: targets to draw from, of `TYPES`.
     """
     chooser = random.Random(f"features {seed} {number}")  # a sample, not a secret
+    alone = random.Random(f"rows {seed} {number}").random() < ALONE
     for _ in range(1000):
-        fields = _fields(chooser, archs)
+        fields = _rows(chooser, archs) if alone else _fields(chooser, archs)
         try:
             return str(GemmSpec.from_fields(fields))
         except InputError:  # not every combination is a spec
@@ -116,6 +120,52 @@ def _fields(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
     if by_chance(0.5):
         fields |= _lying(chooser, fields)
     return fields
+
+
+def _rows(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
+    """Steps without a product, of one matrix or of a batch that lies in any way."""
+    m, n = chooser.choice([1, 3, 16, 70, 130]), chooser.choice([1, 5, 64, 72, 250, 1000, 5000])
+    fields: dict[str, object] = {
+        "op": "epilogue",
+        "m": m,
+        "n": n,
+        "dtype": chooser.choice(["fp16", "bf16", "fp32"]),
+        "arch": chooser.choice(list(archs)),
+    }
+    batch = chooser.choice([1, 2, 3, 7])
+    if batch > 1:
+        fields["batch"] = batch
+    for letter in "ad":
+        fields |= _matrices(chooser, letter, m, n, batch)
+    for name in "mn":
+        if chooser.random() < 0.2:
+            fields[name] = f"dynamic:{fields[name]}"
+    steps = [step for step in _steps(chooser) if step not in PAIRS]
+    if steps:
+        fields["epilogue"] = ",".join(steps)
+    if chooser.random() < 0.1:
+        fields["launch"] = "dependent"
+    return fields
+
+
+def _matrices(chooser: random.Random, letter: str, m: int, n: int, batch: int) -> dict[str, object]:
+    """Where the matrices A or D of a batch of rows lie."""
+    found: dict[str, object] = {}
+    leading = n
+    if chooser.random() < 0.4:
+        leading = found[f"ld{letter}"] = n + chooser.choice([1, 3, 8, 16])
+    kinds = ["dense", "dense", "gap", "beside", "pointers", "shared"]
+    kind = chooser.choice(kinds) if batch > 1 else "dense"
+    if kind == "pointers" or (kind == "shared" and letter == "a"):
+        found[f"stride_{letter}"] = kind
+    elif kind == "gap":
+        found[f"ld{letter}"] = leading
+        found[f"stride_{letter}"] = m * leading + chooser.choice([1, 8, 64])
+    elif kind == "beside":
+        found |= {f"ld{letter}": batch * leading, f"stride_{letter}": leading}
+    if chooser.random() < 0.15:
+        found[f"align_{letter}"] = chooser.choice([4, 8])
+    return found
 
 
 def _lying(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:

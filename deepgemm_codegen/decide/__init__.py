@@ -57,10 +57,12 @@ def decide(spec: GemmSpec, arch: Arch) -> Program:
             names the limit and the nearest legal value.
     """
     check_types(spec, arch)
-    if spec.computes_scales:
-        return with_row_scales(_decided(values_spec(spec), arch), spec, arch)
     solved = fold(spec)
-    return with_asked(_decided(solved, arch, answers_fold(spec, solved)), spec)
+    folded = answers_fold(spec, solved)
+    if solved.computes_scales:
+        values = _decided(values_spec(solved), arch, folded)
+        return with_asked(with_row_scales(values, solved, arch), spec)
+    return with_asked(_decided(solved, arch, folded), spec)
 
 
 def _decided(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Program:

@@ -128,12 +128,13 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
         InputError: as `decide`.
     """
     check_types(spec, arch)
-    if spec.computes_scales:
-        told = _with_row_scales(_explained(values_spec(spec), arch), spec, arch)
+    solved = fold(spec)
+    folded = answers_fold(spec, solved)
+    if solved.computes_scales:
+        told = _with_row_scales(_explained(values_spec(solved), arch, folded), solved, arch)
     else:
-        solved = fold(spec)
-        told = replace(_explained(solved, arch, answers_fold(spec, solved)), spec=str(spec))
-    return replace(told, given=_given(spec, told.decisions))
+        told = _explained(solved, arch, folded)
+    return replace(told, spec=str(spec), given=_given(spec, told.decisions))
 
 
 def _given(spec: GemmSpec, decisions: tuple[Decision, ...]) -> tuple[Given, ...]:
@@ -174,8 +175,7 @@ def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) ->
 def _with_row_scales(values: Explanation, spec: GemmSpec, arch: Arch) -> Explanation:
     """The explanation of a product with that of the kernel behind it."""
     answer = row_scales_answer(spec, arch, len(values.decisions) + 1)
-    told = _longer(values, answer, row_scales_clocks(spec, arch), arch)
-    return replace(told, spec=str(spec))
+    return _longer(values, answer, row_scales_clocks(spec, arch), arch)
 
 
 def _longer(told: Explanation, answer: Decision, clocks: float, arch: Arch) -> Explanation:

@@ -3,7 +3,7 @@
 Where all products share B, and the rows of A and D run on from one product to the next, the batch
 is one product with as many times the rows: B is read once a tile of more rows, and no tile ends
 where a product does. Every element of D is the same sum, so this is always done where it is exact.
-The same holds for a shared A and columns that run on.
+The same holds for a shared A and columns that run on, and for rows of A alone, without a product.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ def fold(spec: GemmSpec) -> GemmSpec:
 def _runs_on(spec: GemmSpec, along: str, shared: str, own: str) -> bool:
     """Whether the products of a batch follow each other along m or n of one larger product."""
     size = getattr(spec, along)
-    if along == "n" and (spec.pairs is not None or spec.norm is not None):
-        return False  # B's halves of one product lie apart; a norm is one of D's rows
-    if not spec.shared(shared) or size.dynamic or spec.batch * size.size > MAX_DIMENSION:
+    of_rows = spec.pairs is not None or spec.norm is not None or spec.computes_scales
+    if along == "n" and (of_rows or not spec.multiplies):
+        return False  # B's halves of one product lie apart; a norm and a scale are of D's rows
+    one = spec.shared(shared) or not spec.multiplies
+    if not one or size.dynamic or spec.batch * size.size > MAX_DIMENSION:
         return False
-    # A value a row (a column) is one for all products, and the larger product has more rows.
+    # A value a row (a column) that is read is one for all products, and the larger product has
+    # more rows; scales that are written lie behind each other.
     access: Literal["row", "column"] = "row" if along == "m" else "column"
     operands = [operand for step in spec.epilogue for operand in step.operands]
-    if any(operand.access == access for operand in operands):
+    if any(operand.access == access and not operand.written for operand in operands):
         return False
     # The larger A's scales by block would lie otherwise; B's blocks have to end with a product.
     if spec.block_scaled and (along == "m" or size.size % BLOCK):
@@ -80,14 +83,11 @@ def answers_fold(asked: GemmSpec, solved: GemmSpec) -> tuple[Decision, ...]:
     along = "m" if solved.m != asked.m else "n"
     shared, own = ("B", "A") if along == "m" else ("A", "B")
     lines = "rows" if along == "m" else "columns"
-    return (
-        Decision(
-            "D15",
-            "batch",
-            f"folded into {along}: {getattr(solved, along)} {lines}",
-            f"all {asked.batch} products share {shared}, and {lines} of {own} and D run on",
-        ),
-    )
+    reason = f"all {asked.batch} products share {shared}, and {lines} of {own} and D run on"
+    if not asked.multiplies:
+        reason = f"rows of A and D run on through all {asked.batch} matrices"
+    answer = f"folded into {along}: {getattr(solved, along)} {lines}"
+    return (Decision("D15", "batch", answer, reason),)
 
 
 def with_asked(program: Program, asked: GemmSpec) -> Program:

@@ -154,7 +154,7 @@ class Problem:
         batch = f" batch={self.spec.batch}" if self.spec.batch > 1 else ""
         scalars = "".join(f" {name}={value:g}" for name, value in self.scalars.items())
         if not self.spec.multiplies:
-            return f"m={self.m} n={self.n}{scalars}"
+            return f"m={self.m} n={self.n}{batch}{scalars}"
         return f"m={self.m} n={self.n} k={self.k}{batch} alpha={self.alpha:g}{beta}{scalars}"
 
 

@@ -46,7 +46,7 @@ class RowsText:
         eps: what it adds to the mean square, as C writes it.
         loaded, stored: types that are read, and written, by vectors.
         fits: C condition under which vectors fit; empty where that is known.
-        blocks: blocks of one product of a batch, as C writes it.
+        blocks: blocks of one matrix of a batch, as C writes it.
         first_place, second_place: the argument by which the sums of warps find their memory.
         threads: that share a row, where they are of one warp.
         beyond: whether some threads may have a vector behind the end of the row.
@@ -105,7 +105,7 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
         loaded=_loaded(plan, vectors),
         stored=_stored(plan),
         fits=_fits(plan),
-        blocks="M" if several else f"(({plan.m.symbol} + TILE_M - 1) / TILE_M)",
+        blocks=plan.m.symbol if several else f"(({plan.m.symbol} + TILE_M - 1) / TILE_M)",
         first_place=", of_warps" if several else "",
         second_place=", of_warps + WARPS_N" if several else "",
         threads=SHARING if rows is None else WARP,

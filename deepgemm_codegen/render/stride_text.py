@@ -93,9 +93,10 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
         ]
     if output.partial and plan.k.split == 1 and not isinstance(plan.body, Wgmma):
         found.append(("partials", f"{plan.m.symbol} * {output.leading_symbol}"))
-    if isinstance(plan.body, Rows) and plan.body.parts:
+    if isinstance(plan.body, Rows):
         parts = f"{plan.body.parts} * " if plan.body.parts > 1 else ""
-        found.append(("partials", f"{parts}{plan.m.symbol} * {plan.body.leading_symbol}"))
+        rows = f"{parts}{plan.m.symbol} * {plan.body.leading_symbol}"
+        found.append((plan.body.source, rows))
     if output.c_dtype is not None:
         found.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
     if not output.partial and output.pointer not in {each.pointer for each in plan.tensor_maps}:

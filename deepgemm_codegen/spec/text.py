@@ -38,9 +38,9 @@ OPS = ("product", "epilogue")
 """What D is made of: A times B, or A alone."""
 
 _OF_PRODUCTS = (
-    *("k", "batch", "dtype_b", "dtype_c", "dtype_acc", "accumulate", "layout", "layout_d"),
+    *("k", "dtype_b", "dtype_c", "dtype_acc", "accumulate", "layout", "layout_d"),
     *("scale_a", "scale_b"),
-    *("ldb", "ldc", "stride_a", "stride_b", "stride_c", "stride_d", "align_b", "align_c"),
+    *("ldb", "ldc", "stride_b", "stride_c", "align_b", "align_c"),
 )
 """Fields that only a product has."""
 
@@ -54,7 +54,7 @@ FIELDS: dict[str, str] = {
     "m": "rows of A and D; SIZE, dynamic, or dynamic:MAX",
     "n": "columns of D and of B; for a gated step B has twice as many",
     "k": "columns of A, rows of B; may be 0",
-    "batch": "number of products",
+    "batch": "number of products, or of matrices A and D",
     "dtype": "type of A and B, and of D: fp16, bf16, int8, uint8 (D int32), e4m3, e5m2 (D bf16)",
     "dtype_a": "type of A",
     "dtype_b": "type of B",

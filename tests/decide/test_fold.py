@@ -18,6 +18,14 @@ FOLDED = {
     "m=50 n=40 k=24 batch=3 stride_b=shared dtype_c=fp16 epilogue=bias,residual,relu": (
         "m=150 n=40 k=24 dtype_c=fp16 epilogue=bias,residual,relu"
     ),
+    # Scales of rows are written one behind the other.
+    "m=50 n=40 k=24 batch=3 stride_b=0 epilogue=quantize:e4m3:dynamic": (
+        "m=150 n=40 k=24 epilogue=quantize:e4m3:dynamic"
+    ),
+    # Without a product rows are all there is.
+    "op=epilogue m=50 n=40 batch=3 lda=48 epilogue=residual,store,rms_norm,quantize:int8:dynamic": (
+        "op=epilogue m=150 n=40 lda=48 epilogue=residual,store,rms_norm,quantize:int8:dynamic"
+    ),
     # A weight from the left, D column-major: columns run on.
     "m=50 n=40 k=24 batch=3 layout=nt layout_d=t stride_a=0 epilogue=bias:row": (
         "m=50 n=120 k=24 layout=nt layout_d=t epilogue=bias:row"
@@ -50,9 +58,11 @@ WHOLE = {
     "columns of A do not run on": "m=50 n=40 k=24 batch=3 layout=tn stride_b=0",
     "more rows than a kernel counts": "m=65536 n=8 k=8 batch=65536 stride_b=0",
     "both shared": "m=50 n=40 k=24 batch=3 stride_a=0 stride_b=0",
-    "scales of rows are computed": (
-        "m=50 n=40 k=24 batch=3 stride_b=0 epilogue=quantize:e4m3:dynamic"
-    ),
+    "computed scales are of a product's columns": "m=50 n=40 k=24 batch=3 stride_a=0 ldb=128"
+    " stride_b=40 ldd=136 stride_d=40 epilogue=quantize:e4m3:dynamic",
+    "rows of A with gaps": "op=epilogue m=50 n=40 batch=3 stride_a=2100 epilogue=rms_norm",
+    "rows of one A": "op=epilogue m=50 n=40 batch=3 stride_a=0 epilogue=residual,rms_norm",
+    "a value a row of A": "op=epilogue m=50 n=40 batch=3 epilogue=bias:row,rms_norm",
     "halves of B": "m=50 n=40 k=24 batch=3 stride_a=0 ldb=320 stride_b=80 ldd=136 stride_d=40"
     " epilogue=swiglu",
     "scales of A lie product by product": "m=64 n=40 k=144 batch=3 stride_b=0 dtype=e4m3 layout=nt"
@@ -99,6 +109,21 @@ def test_the_tree_says_so_and_the_name_is_the_asked_one() -> None:
     source = render_program(program)
     assert f"//   spec    {spec}\n" in source
     assert "//   solved  m=4096 n=4096 k=4096 dtype=fp16 arch=sm_80 label=weight\n" in source
+
+
+def test_rows_without_a_product_say_so() -> None:
+    steps = "epilogue=rms_norm,quantize:int8:dynamic"
+    spec = GemmSpec.from_text(f"op=epilogue m=64 n=512 batch=8 {steps}")
+    arch = load_arch(spec.arch)
+    program = decide(spec, arch)
+    batch = next(d for d in program.decisions if d.question == "batch")
+    assert (batch.id, batch.choice) == ("D15", "folded into m: 512 rows")
+    assert batch.reason == "rows of A and D run on through all 8 matrices"
+    told = explain(spec, arch)
+    assert told.decisions[-2] == batch
+    assert told.spec == str(spec)
+    stem = kernel_name(spec)
+    assert [kernel.name for kernel in program.kernels] == [f"{stem}_rows", f"{stem}_scales"]
 
 
 def test_parts_of_k_keep_their_names() -> None:

@@ -15,6 +15,7 @@ from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.plan import MmaSync, Rows
 from deepgemm_codegen.spec import GemmSpec
+from tests.harness.support import assert_right
 
 ALONE = "op=epilogue m=8192 n=4096 dtype=bf16 arch=sm_90a gpu=H200 epilogue=layer_norm"
 
@@ -44,6 +45,10 @@ def rows_of(text: str) -> Rows:
         ("n=dynamic:4096", 8, True),
         ("n=dynamic:4096 align_a=2", 1, False),
         ("m=dynamic:8192", 8, False),
+        ("batch=4 m=2048 stride_d=8388612", 4, False),
+        ("batch=4 m=2048 stride_a=pointers", 8, False),
+        ("batch=4 m=dynamic:2048 n=dynamic:4096", 8, True),
+        ("batch=8192 m=1 lda=4097 stride_a=4098", 2, False),
     ],
 )
 def test_vectors_are_what_everything_allows(changed: str, vector: int, *, checked: bool) -> None:
@@ -126,6 +131,21 @@ def test_overrides_that_no_row_kernel_has(text: str, message: str) -> None:
             "k = 4: op = epilogue has no product, and only A, m x n; leave k out",
         ),
         (
+            "op=epilogue m=4 n=4 batch=2 stride_b=16",
+            "stride_b = 16: op = epilogue has no product, and only A, m x n; leave stride_b out",
+        ),
+        (
+            "op=epilogue m=4 n=4 batch=2 stride_d=shared",
+            "stride_d = 0: 2 products would write one D; leave it out",
+        ),
+        (
+            "op=epilogue m=4 n=4 batch=2 stride_a=15",
+            (
+                "stride_a = 15: matrices overlap; give 16 elements or more, or 0 for one that all"
+                " products share"
+            ),
+        ),
+        (
             "op=epilogue m=1 n=1 dtype=int8",
             "dtype = int8: op = epilogue reads no int8; give one of fp16, bf16, fp32",
         ),
@@ -191,12 +211,36 @@ def test_what_cannot_be_is_refused_at_once(text: str, message: str) -> None:
         "op=epilogue m=4 n=8 dtype=bf16 epilogue=rms_norm:weight_dtype=fp32:bias=yes arch=sm_80",
         "op=epilogue m=4 n=8 dtype=fp16 epilogue=layer_norm:weight=no:bias=no:eps=1e-06 arch=sm_80",
         "op=epilogue m=dynamic:4 n=8 dtype=fp32 dtype_d=bf16 lda=12 align_a=4 arch=sm_80",
+        "op=epilogue m=4 n=8 batch=3 dtype=fp16 stride_a=pointers stride_d=40 arch=sm_80",
     ],
 )
 def test_specs_without_a_product_are_read_back(text: str) -> None:
     spec = GemmSpec.from_text(text)
     assert GemmSpec.from_text(str(spec)) == spec
     assert " k=" not in str(spec)
+
+
+def test_rows_of_a_matrix_have_blocks_of_their_own() -> None:
+    """Eight rows a block would leave seven warps idle where a matrix has one row."""
+    text = "op=epilogue m={} n=512 batch={} stride_d=4194312 epilogue=rms_norm arch=sm_90"
+    alone, together = (rows_of(text.format(*each)) for each in ((1, 8192), (8, 1024)))
+    assert alone.warps_m == 1
+    assert together.warps_m > 1
+    machine = machine_of(load_arch("sm_90"), "fp16")
+    task = row_task(GemmSpec.from_text(text.format(9, 100)), machine)
+    assert [task.blocks(warps) for warps in (1, 2, 8)] == [900, 500, 200]
+
+
+def test_long_rows_of_a_batch_behind_a_product_at_an_m_of_run_time() -> None:
+    """Fault seen: M, which such a kernel does not have, where rows of several warps are counted."""
+    assert_right("m=dynamic:3 n=4096 k=16 batch=2 epilogue=rms_norm", None, effort=0.1)
+
+
+def test_too_many_blocks_of_rows() -> None:
+    spec = GemmSpec.from_text("op=epilogue m=2147482624 n=8 batch=64 stride_a=shared warps_m=8")
+    with pytest.raises(InputError) as caught:
+        decide(spec, load_arch(spec.arch))
+    assert "make m or batch smaller" in str(caught.value)
 
 
 def test_a_norm_behind_a_product_says_which_kernel_has_its_rows() -> None:

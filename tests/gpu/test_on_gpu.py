@@ -90,6 +90,19 @@ def test_programs_that_quantise_pass(text: str, arch: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "m=dynamic:70 n=1000 batch=7 lda=1008 epilogue=residual,store,rms_norm",
+        "m=33 n=128 batch=12 lda=1536 stride_a=128 stride_d=pointers epilogue=layer_norm",
+        "m=5 n=9000 batch=3 stride_a=shared epilogue=residual,rms_norm,quantize:int8:dynamic",
+        "m=70 n=72 batch=3 epilogue=bias,silu,quantize:int8:dynamic",
+    ],
+)
+def test_rows_of_a_batch_pass(text: str, arch: str) -> None:
+    demand(judged(program_of(f"op=epilogue {text} arch={arch}", None), arch))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "m=4096 n=2112 k=7168",
         "m=128 n=7168 k=16384",
         "m=dynamic:700 n=1000 k=1040 ldd=1008 epilogue=bias,relu",

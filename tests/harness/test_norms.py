@@ -86,6 +86,15 @@ KERNELS: dict[str, tuple[str, Any]] = {
     ),
     "warp": (ROWS + "m=6 n=260 dtype=fp32 epilogue=rms_norm:bias", RowChoice(4, 1, 3)),
     "long": (ROWS + "m=3 n=3000 dtype=fp16 epilogue=gelu,store,layer_norm", RowChoice(1, 4, 0)),
+    "batch": (
+        ROWS + "m=6 n=264 batch=3 dtype=bf16 dtype_d=fp32 lda=272 stride_a=1640"
+        " ldd=800 stride_d=264 epilogue=residual,store:fp32,layer_norm",
+        RowChoice(4, 1, 3),
+    ),
+    "pointers": (
+        ROWS + "m=dynamic:5 n=1000 batch=2 stride_a=pointers stride_d=pointers epilogue=rms_norm",
+        RowChoice(1, 4, 2),
+    ),
     "product": (
         "m=80 n=136 k=96 dtype=bf16 dtype_d=fp32 layout=nt epilogue=bias,layer_norm arch=sm_80",
         MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
@@ -100,7 +109,7 @@ KERNELS: dict[str, tuple[str, Any]] = {
     ),
 }
 
-MUTANTS = {
+MUTANTS: dict[str, tuple[str, Any, str]] = {
     # pattern, replacement, kernels it is tried in
     "mean left in": (
         r"__fsub_rn\(value(s\[i\])?\[v\], mean\)",
@@ -125,6 +134,18 @@ MUTANTS = {
     "nothing stored": (r"store_fp16\(store1[^;]*;", "", "long"),
     "norm before the bias": (r"value\[v\] = add_bias\([^;]*;", "value[v] = value[v];", "product"),
     "a part left out": (r"int part = 1; part", "int part = 2; part", "parts"),
+    "the first matrix for all": (
+        r"a \+= batch[^;]*;|a_of\[batch\]",
+        lambda found: "a_of[0]" if "_of" in found[0] else "",
+        "batch pointers",
+    ),
+    "all to the first matrix": (
+        r"d \+= batch[^;]*;|d_of\[batch\]",
+        lambda found: "d_of[0]" if "_of" in found[0] else "",
+        "batch pointers",
+    ),
+    "one residual for all": (r"residual0 \+= batch[^;]*;", "", "batch"),
+    "stored to one matrix": (r"store1 \+= batch[^;]*;", "", "batch"),
     "alpha left out": (r"__fmul_rn\(alpha, (\w+\[v\])\)", r"\1", "product"),
 }
 

@@ -1177,6 +1177,20 @@ GOLDEN: dict[str, Program] = {
         epilogue="residual,store,rms_norm:bias:weight=no,bias:row:fp32,quantize:e4m3:per_token",
         arch="sm_89",
     ),
+    # Of a batch: matrices side by side and through pointers, a residual of each.
+    "rows_batched": _plan(
+        RowChoice(4, 1, 4),
+        op="epilogue",
+        m="dynamic:512",
+        n=128,
+        batch=12,
+        lda=1536,
+        stride_a=128,
+        stride_d="pointers",
+        dtype="bf16",
+        epilogue="residual,rms_norm",
+        arch="sm_90",
+    ),
     # Rows that no registers hold, of an odd length, in fp32.
     "rows_long": _plan(
         RowChoice(1, 8, 0),

@@ -61,7 +61,7 @@ class _Answer(NamedTuple):
         return Prediction(
             clocks=cost.clocks,
             us=cost.clocks / machine.clock_mhz,
-            tiles=-(-task.rows // self.choice.warps_m),
+            tiles=task.blocks(self.choice.warps_m),
             waves=cost.waves,
             slices=0,
             l2_bytes=task.rows * task.n * task.read,
@@ -178,7 +178,8 @@ def _refuse(setting: Setting) -> Refusal:
         blamed = next(reversed(given))
         return Refusal(f"{named(dict(spec.overrides.items()), blamed)}: {why}", blamed)
     sizes = f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}"
-    return Refusal(f"{sizes}: {why}", remedy="make m smaller")
+    smaller = "m" if spec.batch == 1 else "m or batch"
+    return Refusal(f"{sizes}: {why}", remedy=f"make {smaller} smaller")
 
 
 ROWS = Family(

@@ -136,7 +136,7 @@ def violations(task: RowTask, choice: RowChoice) -> Iterator[Violation]:
         yield "warps", warps_n, 1 << warps_n.bit_length()
     if warps_m > 1 and warps_n > 1:
         yield "rows", warps_m, 1
-    blocks = -(-task.rows // warps_m)
+    blocks = task.blocks(warps_m)
     if blocks > MAX_GRID:
         yield "grid", blocks, MAX_GRID
     roomy = task.vector == 8 and warps_m * warps_n <= ROOMY
@@ -154,7 +154,7 @@ def cost_of(task: RowTask, choice: RowChoice) -> Cost:
     vectors = held or ceil(task.n / (WARP * warps_n * task.vector))
     padded = vectors * task.vector * WARP * warps_n  # idle lanes take their turns
     each = padded * (INSTRUCTIONS * passes / ISSUE + task.step_clocks)
-    tiles = -(-task.rows // warps_m)
+    tiles = task.blocks(warps_m)
     busiest = -(-tiles // machine.sms)
     summing = SHUFFLE_CLOCKS * (WARP * warps_n - 1).bit_length()
     if warps_n > 1:

@@ -27,6 +27,7 @@ class RowTask(NamedTuple):
     Attributes:
         machine: where.
         rows: rows of D in the whole batch.
+        matrices: of a batch, each of whose rows begin with a block of their own.
         n: elements of a row.
         vector: elements that a thread can take at a time.
         limit: what kept the vector from being wider; empty where its widest matrix fills 16 bytes.
@@ -39,6 +40,7 @@ class RowTask(NamedTuple):
 
     machine: Machine
     rows: int
+    matrices: int
     n: int
     vector: int
     limit: str
@@ -48,6 +50,10 @@ class RowTask(NamedTuple):
     written: int
     sums: int
     step_clocks: float
+
+    def blocks(self, warps_m: int) -> int:
+        """Blocks of the grid, of which each has so many rows of a matrix."""
+        return self.matrices * -(-self.rows // (self.matrices * warps_m))
 
 
 def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
@@ -83,6 +89,7 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     return RowTask(
         machine=machine,
         rows=spec.batch * spec.m.size,
+        matrices=spec.batch,
         n=spec.n.size,
         vector=vector,
         limit=limit,
