@@ -186,7 +186,7 @@ def cluster_obstacle(spec: GemmSpec) -> str:
         return f"{spec.pairs.kind} pairs sums that are whole"
     if spec.norm is not None:
         return f"{spec.epilogue[spec.norm].kind} wants whole rows"
-    return "a cluster of parts of k walks one product" if spec.batch > 1 else ""
+    return ""
 
 
 def cut(problem: Problem, parts: int) -> Problem:

@@ -208,6 +208,22 @@ def test_parts_in_a_cluster_are_asked_for_by_either_number() -> None:
             assert blocks == plan.m.tiles * plan.n.tiles * cluster_k
 
 
+def test_a_batch_meets_in_clusters_where_it_is_asked_to() -> None:
+    text = "m=64 n=512 k=4096 batch=3 layout=nt arch=sm_90a"
+    alone = product_of(text.replace(" batch=3", "")).body
+    assert isinstance(alone, Wgmma)
+    assert alone.cluster_k > 1
+    body = product_of(text).body
+    assert not isinstance(body, Wgmma) or body.cluster_k == 1
+    spec = GemmSpec.from_text(f"{text} cluster_k=4")
+    plan = product_of(str(spec))
+    assert isinstance(plan.body, Wgmma)
+    assert plan.body.cluster_k == 4
+    tiles = 3 * plan.m.tiles * plan.n.tiles
+    assert plan.blocks.evaluate({"sms": 132}) == 4 * tiles
+    assert explain(spec, SM_90A).prediction.waves == tiles / 27  # that fit, of four blocks
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

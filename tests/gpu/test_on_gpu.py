@@ -111,6 +111,7 @@ def test_rows_of_a_batch_pass(text: str, arch: str) -> None:
         "m=70 n=1024 k=4096 cluster_k=4 epilogue=quantize:e4m3:dynamic",
         "m=dynamic:150 n=1000 k=1040 ldd=1008 batch=5 stride_b=shared epilogue=bias",
         "m=64 n=616 k=2064 batch=9 tile_n=96 split_k=2",
+        "m=64 n=616 k=2064 batch=50 tile_n=96 cluster_k=2 epilogue=residual",
     ],
 )
 def test_scales_by_block_pass(text: str, arch: str) -> None:

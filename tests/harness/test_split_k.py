@@ -87,6 +87,12 @@ GATHERED = [
     ("m=60 n=72 k=400 dtype=int8 layout=nt dtype_c=int32", WGMMA, 3),
     ("m=64 n=40 k=640 dtype=uint8 dtype_b=int8 layout=nt epilogue=bias,quantize:int8", WGMMA, 4),
     ("m=64 n=64 k=1024 dtype=e4m3 layout=nt dtype_d=bf16", TWO, 3),
+    ("m=100 n=40 k=600 batch=3 layout=nt dtype_c=fp16 stride_c=shared epilogue=residual", TWO, 3),
+    (
+        "m=dynamic:70 n=72 k=328 batch=2 layout=nt stride_a=shared stride_d=pointers layout_d=t",
+        WGMMA,
+        2,
+    ),
 ]
 """Parts that the blocks of a cluster add up; of each the numbers of a plan."""
 
@@ -223,6 +229,28 @@ def test_a_mutant_of_the_cluster_dies(pattern: str, replacement: str) -> None:
     mutated = source[: match.start()] + match.expand(replacement) + source[match.end() :]
     cases = cases_of(program, 0)[:2]
     assert_wrong(program, mutated, cases=cases)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (
+            r"const int batch = blockIdx.x / CLUSTER_K / \(TILES_M \* TILES_N\)",
+            "const int batch = 0",
+        ),
+        (r"CLUSTER_K % \(TILES_M \* TILES_N\)", "CLUSTER_K % TILES_M"),
+        (r"d = d_first \+ batch[^;]*;", ""),
+        (r"residual1 = residual1_first \+ batch[^;]*;", ""),
+    ],
+)
+def test_a_cluster_that_takes_the_wrong_product_dies(pattern: str, replacement: str) -> None:
+    program = program_of(
+        "m=100 n=24 k=456 batch=3 layout=nt epilogue=bias,residual arch=sm_90a",
+        replace(WgmmaChoice(64, 16, 1, 1, 2, 1, 1, 8), split_k=3, cluster_k=3),
+    )
+    mutated, count = re.subn(pattern, replacement, source_of(program))
+    assert count == 1
+    assert_wrong(program, mutated, cases=cases_of(program, 0)[:2])
 
 
 def test_a_lost_part_is_named() -> None:

@@ -895,6 +895,17 @@ GOLDEN: dict[str, Program] = {
         layout="tn",
         arch="sm_90a",
     ),
+    # Each product of a batch has such clusters.
+    "wgmma_gather_batched_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 2, 2, cluster_k=2),
+        m="dynamic:200",
+        n=192,
+        k=1800,
+        batch=3,
+        layout="nt",
+        epilogue="residual",
+        arch="sm_90a",
+    ),
     # A cluster of two along m shares B's tile; n is ragged, and the tile rows are odd.
     "wgmma_cluster_m_nt": _plan(
         WgmmaChoice(128, 128, 2, 1, 4, 2, 1, 8), m=1408, n=1400, k=512, layout="nt", arch="sm_90a"

@@ -200,7 +200,7 @@ def _units(
         fitting = sms // 2
         if task.cluster_k > 2:
             fitting = int(sms // GROUP * (GROUP // task.cluster_k) * SURE)
-        return tiles_m * tiles_n, max(fitting, 1)
+        return tiles_m * tiles_n * (task.units // task.parts), max(fitting, 1)
     clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.units
     return clusters, sms // (cluster_m * cluster_n)
 
