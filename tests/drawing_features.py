@@ -107,7 +107,7 @@ def _fields(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
             if by_chance(0.3):
                 fields[f"stride_{letter}"] = chooser.choice(["shared", "pointers"])
     fields |= _types(chooser, dtype)
-    steps = _steps(chooser)
+    steps = _of_batch(chooser, fields, _steps(chooser))
     if steps:
         fields["epilogue"] = ",".join(steps)
     for name in "mnk":
@@ -120,6 +120,17 @@ def _fields(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
     if by_chance(0.5):
         fields |= _lying(chooser, fields)
     return fields
+
+
+def _of_batch(chooser: random.Random, fields: dict[str, object], steps: list[str]) -> list[str]:
+    """Steps, of which those of a batch now and then have vectors of each product's own."""
+    if "batch" not in fields:
+        return steps
+    vectors = ("bias", "scale:row", "scale:column", "quantize:int8:per_token", "quantize:e5m2:per")
+    return [
+        f"{step}:per_product" if step.startswith(vectors) and chooser.random() < 0.4 else step
+        for step in steps
+    ]
 
 
 def _rows(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
@@ -141,6 +152,7 @@ def _rows(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
         if chooser.random() < 0.2:
             fields[name] = f"dynamic:{fields[name]}"
     steps = [step for step in _steps(chooser) if step not in PAIRS]
+    steps = _of_batch(chooser, fields, steps)
     if steps:
         fields["epilogue"] = ",".join(steps)
     if chooser.random() < 0.1:

@@ -18,6 +18,7 @@ from deepgemm_codegen.spec.block_scales import BLOCK
 from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
+    from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["answers_fold", "fold", "with_asked"]
@@ -29,10 +30,16 @@ def fold(spec: GemmSpec) -> GemmSpec:
         if _runs_on(spec, along, shared, own):
             dim = getattr(spec, along)
             larger = replace(dim, size=spec.batch * dim.size)
+            steps = tuple(step.changed(_run_on) for step in spec.epilogue)
             if along == "m":
-                return replace(spec, batch=1, m=larger)
-            return replace(spec, batch=1, n=larger)
+                return replace(spec, batch=1, m=larger, epilogue=steps)
+            return replace(spec, batch=1, n=larger, epilogue=steps)
     return spec
+
+
+def _run_on(operand: StepOperand) -> StepOperand:
+    """A step's operand of one larger product: vectors of its own are one longer vector."""
+    return replace(operand, per_product=False)
 
 
 def _runs_on(spec: GemmSpec, along: str, shared: str, own: str) -> bool:
@@ -44,11 +51,12 @@ def _runs_on(spec: GemmSpec, along: str, shared: str, own: str) -> bool:
     one = spec.shared(shared) or not spec.multiplies
     if not one or size.dynamic or spec.batch * size.size > MAX_DIMENSION:
         return False
-    # A value a row (a column) that is read is one for all products, and the larger product has
-    # more rows; scales that are written lie behind each other.
+    # A value a row (a column) that all products read would be one of more rows; those of each
+    # product's own lie behind each other, as rows do, and so do scales that are written.
     access: Literal["row", "column"] = "row" if along == "m" else "column"
     operands = [operand for step in spec.epilogue for operand in step.operands]
-    if any(operand.access == access and not operand.written for operand in operands):
+    vectors = [operand for operand in operands if not (operand.full or operand.scalar)]
+    if any((o.access == access) != (o.per_product or o.written) for o in vectors):
         return False
     # The larger A's scales by block would lie otherwise; B's blocks have to end with a product.
     if spec.block_scaled and (along == "m" or size.size % BLOCK):

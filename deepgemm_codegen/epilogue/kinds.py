@@ -69,6 +69,12 @@ FLOATS = ("fp16", "bf16", "fp32")
 """Types that what a step reads may have."""
 
 _LEADING = Option("ld", "size", "elements from row to row of the operand")
+_OWN = Option(
+    "per_product",
+    "switch",
+    "of a batch: a vector of each product's own, one behind the other",
+    default="no",
+)
 _ALIGN = Option("align", "size", "alignment in bytes that the operand's pointer is promised")
 
 
@@ -126,6 +132,8 @@ class OperandKind:
             found.append(Option(self.axis, "axis", about, self.words, self.constant))
         if self.type:
             found.append(Option(self.type, "type", f"type of the {self.name}", FLOATS))
+        if len(self.accesses) > 1:
+            found.append(_OWN)
         if "full" in self.accesses:
             found += [_LEADING, _ALIGN]
         return tuple(found)
@@ -204,7 +212,7 @@ class StepKind:
     @property
     def options(self) -> tuple[Option, ...]:
         """Everything that a spec may say about the step, the most needful first."""
-        found = [option for operand in self.operands for option in operand.options]
+        found = dict.fromkeys(option for operand in self.operands for option in operand.options)
         first = [option for option in self.settings if option.name in self.required]
         rest = [option for option in self.settings if option.name not in self.required]
         return (*first, *found, *rest)

@@ -27,7 +27,7 @@ from deepgemm_codegen.numbers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from deepgemm_codegen.dtypes import DType
 
@@ -251,12 +251,24 @@ def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> Epilo
                 operands.append(_operand(kind, operand, given, value_dtype))
         elif axis is not None or not operand.optional:
             operands.append(_operand(kind, operand, given, value_dtype))
+    _check_own_vectors(kind, given, operands)
     told = {**given, **{name: setting_value(kind, name, text) for name, text in settings.items()}}
     wrong = kind.check(told)
     if wrong:
         raise InputError(f"epilogue step '{kind.name}': {wrong}")
     kept = {name: text for name, text in settings.items() if text != _default(_named(kind, name))}
     return EpilogueStep(kind.name, tuple(operands), tuple(kept.items()))
+
+
+def _check_own_vectors(
+    kind: StepKind, given: Mapping[str, str], operands: Sequence[StepOperand]
+) -> None:
+    """A vector of each product's own is said of a step that reads one."""
+    if given.get("per_product") == "yes" and not any(o.per_product for o in operands):
+        raise InputError(
+            f"epilogue step '{kind.name}': per_product = yes: it reads no vector, and a number is"
+            " one for all products; give a value a row or a column, or leave per_product out"
+        )
 
 
 def _default(option: Option) -> str:
@@ -287,4 +299,5 @@ def _operand(
         leading=int(given.get("ld", 0)),
         align=int(given.get("align", DEFAULT_ALIGNMENT)),
         written=kind.written,
+        per_product=given.get("per_product") == "yes" and access in ("row", "column"),
     )

@@ -31,6 +31,7 @@ class StepOperand:
         leading: of a matrix: elements from row to row; 0 for rows without a gap.
         align: of a matrix: alignment in bytes that its base pointer is promised to have.
         written: whether the step writes it.
+        per_product: of a vector that is read: whether each product of a batch has its own.
     """
 
     name: str
@@ -39,6 +40,7 @@ class StepOperand:
     leading: int = 0
     align: int = DEFAULT_ALIGNMENT
     written: bool = False
+    per_product: bool = False
 
     @property
     def scalar(self) -> bool:
@@ -98,7 +100,8 @@ class EpilogueStep:
         first = [text for name, text in self.settings if name in kind.required]
         rest = [f"{name}={text}" for name, text in self.settings if name not in kind.required]
         read = [word for o in self.operands for word in _words(kind.operand(o.name), o)]
-        return ":".join([self.kind, *first, *read, *rest])
+        own = ["per_product"] if any(o.per_product for o in self.operands) else []
+        return ":".join([self.kind, *first, *read, *own, *rest])
 
     @property
     def computed(self) -> StepOperand | None:

@@ -152,7 +152,7 @@ def fused_call_of(problem: Problem) -> Call | None:
     if steps[0].kind == "bias":
         (operand,) = steps.pop(0).operands
         along = "column" if spec.layout_d == "n" else "row"
-        if operand.access != along or operand.dtype != spec.dtype_d:
+        if operand.access != along or operand.dtype != spec.dtype_d or operand.per_product:
             return None
         epilogue, bias = _BIAS, operand.argument(0)
     if steps:

@@ -310,8 +310,7 @@ class Oracle:
         if operand.full:
             return self.operand(name, batch, rows, columns)
         along = columns if operand.access == "column" else rows
-        zero = self.xp.zeros_like(along)
-        return self.operand(name, zero, zero, along)
+        return self.operand(name, batch, self.xp.zeros_like(along), along)
 
 
 def _cropped(found: Expected, area: Region, region: Region) -> Expected:

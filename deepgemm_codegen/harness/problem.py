@@ -262,11 +262,11 @@ def _vector(
     operand: StepOperand,
     sizes: Mapping[str, int],
 ) -> Matrix:
-    """A value a row or a column, for a step: one for all products, unless the step writes it.
+    """A value a row or a column, for a step: one for all products, or one a product's own.
 
     Zero points are as many as there are matrices of their operand.
     """
-    batch = spec.batch if operand.written else 1
+    batch = spec.batch if operand.written or operand.per_product else 1
     if parameter.name in {zero.name for zero in spec.zero_operands}:
         batch = spec.matrices(parameter.name[-1])
     length = sizes["n" if operand.access == "column" else "m"]

@@ -31,6 +31,18 @@ class PointerText:
     asked: str
 
 
+def _vectors(plan: KernelPlan) -> list[tuple[str, str]]:
+    """(pointer, elements in C) of the steps' vectors of which each product has its own."""
+    found = []
+    for index, step in enumerate(plan.epilogue):
+        for operand in (o for o in step.operands if o.per_product):
+            name = operand.argument(index)
+            length = f"i64{{ {(plan.m if operand.access == 'row' else plan.n).symbol} }}"
+            both = " * 2" if plan.spec.pairs_behind(name) and operand.access == "column" else ""
+            found.append((name, length + both))
+    return found
+
+
 def _scales(plan: KernelPlan) -> list[tuple[str, str]]:
     """(pointer, elements in C) of scales by block, of operands with a matrix a product."""
     if not plan.scaled:
@@ -106,7 +118,7 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     for name, operand in matrices_of(plan):
         leading = matrix_text(plan, name, operand).leading
         strides.append((name, f"{plan.m.symbol} * {leading}"))
-    strides += _scales(plan) + _zeros(plan)
+    strides += _vectors(plan) + _scales(plan) + _zeros(plan)
     return tuple(sorted((name, f"({s})" if " " in s else s) for name, s in strides))
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "check_norms",
     "check_pairs",
     "check_quantization",
+    "check_vectors",
     "leading_dimensions",
     "steps_with_matrices",
     "strides",
@@ -64,6 +65,18 @@ def check_quantization(spec: GemmSpec) -> None:
             f"n = {spec.n}: epilogue step '{step.kind}' computes scales of rows, whose length"
             " is known when the kernel is written; give n a number"
         )
+
+
+def check_vectors(spec: GemmSpec) -> None:
+    """Vectors of each product's own want a batch."""
+    if spec.batch > 1:
+        return
+    for step in spec.epilogue:
+        if any(operand.per_product for operand in step.operands):
+            raise InputError(
+                f"epilogue step '{step.kind}': per_product = yes: there is one product; give batch,"
+                " or leave per_product out"
+            )
 
 
 def check_pairs(spec: GemmSpec) -> None:

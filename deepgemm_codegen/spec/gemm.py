@@ -21,6 +21,7 @@ from deepgemm_codegen.spec.checks import (
     check_norms,
     check_pairs,
     check_quantization,
+    check_vectors,
     leading_dimensions,
     steps_with_matrices,
     strides,
@@ -158,6 +159,7 @@ class GemmSpec:
         unquantized = self.dtype_d if self.quantizes is None else FP32
         check_output(self.dtype_acc, self.dtype_c, unquantized, [s.kind for s in self.epilogue])
         check_quantization(self)
+        check_vectors(self)
         check_pairs(self)
         check_norms(self)
         self._settle(zero_points(self))

@@ -22,6 +22,10 @@ FOLDED = {
     "m=50 n=40 k=24 batch=3 stride_b=0 epilogue=quantize:e4m3:dynamic": (
         "m=150 n=40 k=24 epilogue=quantize:e4m3:dynamic"
     ),
+    # Values a row of each product's own run on; a bias of all columns is one.
+    "m=50 n=40 k=24 batch=3 stride_b=0 epilogue=scale:row:per_product,bias": (
+        "m=150 n=40 k=24 epilogue=scale:row,bias"
+    ),
     # Without a product rows are all there is.
     "op=epilogue m=50 n=40 batch=3 lda=48 epilogue=residual,store,rms_norm,quantize:int8:dynamic": (
         "op=epilogue m=150 n=40 lda=48 epilogue=residual,store,rms_norm,quantize:int8:dynamic"
@@ -51,6 +55,7 @@ FOLDED = {
 WHOLE = {
     "each product has its own": "m=50 n=40 k=24 batch=3",
     "a value a row": "m=50 n=40 k=24 batch=3 stride_b=0 epilogue=bias:row",
+    "a bias of each product's own": ("m=50 n=40 k=24 batch=3 stride_b=0 epilogue=bias:per_product"),
     "A with gaps": "m=50 n=40 k=24 batch=3 stride_b=0 stride_a=1300",
     "D with gaps": "m=50 n=40 k=24 batch=3 stride_b=0 stride_d=2100",
     "one C": "m=50 n=40 k=24 batch=3 stride_b=0 dtype_c=fp16 stride_c=0",

@@ -57,6 +57,13 @@ def one(text: str) -> EpilogueStep:
             "quantize:e4m3:scale=per_channel:scale_dtype=bf16:saturate=no",
         ),
         ("quantize:e5m2:saturate=true:divide=false", "quantize:e5m2"),
+        ("bias:per_product=yes", "bias:fp16:per_product"),
+        ("scale:axis=row:per_product=true", "scale:row:per_product"),
+        ("bias:per_product=no", "bias:fp16"),
+        (
+            "quantize:int8:per_product=yes:per_token:per_channel",
+            "quantize:int8:scale=per_token:zero_point=per_channel:per_product",
+        ),
         ("quantize:s8:dynamic", "quantize:int8:scale=dynamic"),
         ("quantize:to=e4m3:scale=dynamic:scale_dtype=fp32", "quantize:e4m3:scale=dynamic"),
     ],
@@ -175,6 +182,20 @@ def test_what_a_step_holds() -> None:
         ),
         ("quantize:int8:divide=maybe", f"{Q}: divide = maybe: yes or no"),
         (
+            "scale:per_product",
+            (
+                "epilogue step 'scale': per_product = yes: it reads no vector, and a number is one"
+                " for all products; give a value a row or a column, or leave per_product out"
+            ),
+        ),
+        (
+            "quantize:int8:dynamic:per_product",
+            (
+                "epilogue step 'quantize': per_product = yes: it reads no vector, and a number is"
+                " one for all products; give a value a row or a column, or leave per_product out"
+            ),
+        ),
+        (
             "quantize:int8:scale=dynamik",
             f"{Q}: scale = dynamik: {PER} (did you mean 'dynamic'?)",
         ),
@@ -202,7 +223,7 @@ def test_what_a_step_holds() -> None:
             "scale:0.5",
             (
                 "epilogue step 'scale' does not take '0.5'; options it takes: axis (scalar or row"
-                " or column), dtype; its numbers are arguments of the launch"
+                " or column), dtype, per_product; its numbers are arguments of the launch"
             ),
         ),
         (

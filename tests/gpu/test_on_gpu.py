@@ -71,6 +71,7 @@ def test_kernels_pass(text: str, layout: str, arch: str) -> None:
         "m=dynamic:500 n=1000 k=136 epilogue=bias,store,quantize:int8:dynamic",
         "m=33 n=20000 k=64 epilogue=quantize:e4m3:dynamic batch=2",
         "m=300 n=512 k=4096 layout=nt epilogue=swiglu,quantize:int8:dynamic",
+        "m=70 n=136 k=200 batch=3 epilogue=bias:per_product,quantize:int8:per_token:per_product",
         "m=300 n=136 k=1000 dtype=int8 layout=nn zero_point_a=per_token zero_point_b=per_channel",
         "m=70 n=136 k=8192 dtype=uint8 dtype_b=int8 layout=nt zero_point_a=128 split_k=4",
         (

@@ -97,6 +97,7 @@ def test_the_steps_that_cublaslt_fuses(text: str, epilogue: int, bias: str) -> N
         "epilogue=bias dtype_c=fp16",
         "epilogue=bias,quantize:int8",
         "epilogue=bias layout_d=t",
+        "epilogue=bias:per_product batch=2",
     ],
 )
 def test_others_it_does_not(text: str) -> None:

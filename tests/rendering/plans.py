@@ -895,6 +895,17 @@ GOLDEN: dict[str, Program] = {
         layout="tn",
         arch="sm_90a",
     ),
+    # Vectors of each product's own, kept for a tile's columns and read at its rows.
+    "wgmma_batch_vectors_nt": _plan(
+        WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8),
+        m="dynamic:512",
+        n=512,
+        k=512,
+        batch=8,
+        layout="nt",
+        epilogue="bias:per_product,scale:row:per_product,scale:column",
+        arch="sm_90a",
+    ),
     # Each product of a batch has such clusters.
     "wgmma_gather_batched_nt": _plan(
         WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 2, 2, cluster_k=2),
