@@ -234,7 +234,9 @@ EXTRAS = [
     ),
     (
         " epilogue: [{bias: {aixs: row}}]}",
-        ["47: unknown option 'aixs' of 'bias' (did you mean 'axis'?); known: axis, dtype"],
+        [
+            "47: unknown option 'aixs' of 'bias' (did you mean 'axis'?); known: axis, dtype, per_product"
+        ],
     ),
     (
         " epilogue: [{relu: {dtype: fp32}}]}",
