@@ -16,6 +16,7 @@ from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import judge
+from deepgemm_codegen.plan import Rows
 from tests.harness.support import NAN, assert_wrong, device_of, launch, program_of, source_of
 
 F32 = np.float32
@@ -241,3 +242,13 @@ def test_rows_of_whole_vectors_end_within_a_block_of_rows() -> None:
     rows = program.kernels[-1].m.tile
     sizes = [(c.problem.m, c.problem.n) for c in cases_of(program, 0) if c.problem.n % 16 == 0]
     assert any(m > rows and m % rows for m, n in sizes if n)
+
+
+def test_rows_of_several_warps_in_a_batch_of_products_with_a_dynamic_m() -> None:
+    text = "m=dynamic:5 n=1030 k=16 batch=2 epilogue=layer_norm"
+    program = program_of(text, MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8))
+    rows = program.kernels[-1].body
+    assert isinstance(rows, Rows)
+    assert rows.warps_n > 1
+    verdict = judge(device_of(program), program, effort=0.2)
+    assert verdict.passed, "\n".join(format_verdict(verdict))
