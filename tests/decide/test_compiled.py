@@ -35,6 +35,12 @@ NORMS = [  # sums of parts of k, read ahead
     f"m=4096 n=1000 k=64 split_k=4 layout=nt epilogue=layer_norm arch={arch}"
     for arch in ("sm_90", "sm_100")
 ]
+NORMS += [  # 32 bits an element on their way; rows that are read anew
+    f"op=epilogue m=64 n={n} dtype=fp32 epilogue={steps} arch={arch}"
+    for n, steps in ((4096, "layer_norm"), (5120, "residual,layer_norm"), (100000, "rms_norm"))
+    for arch in ("sm_80", "sm_90", "sm_100")
+]
+NORMS.append("m=64 n=4100 k=64 dtype_c=fp32 layout=nt epilogue=layer_norm arch=sm_90")
 
 
 def assert_fits(spec: GemmSpec) -> None:

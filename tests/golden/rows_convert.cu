@@ -25,7 +25,7 @@ enum : i64 {  // leading dimensions, elements
 //       a golden plan, chosen by hand
 enum : int {
     WARPS_N = 8,  // of a row, which a block has
-    MIN_BLOCKS = 8,
+    MIN_BLOCKS = 4,
     D_VECTOR = 4,  // elements that a thread takes at a time
 };
 

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.rows.task import RowTask
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["RowChoice", "resident", "rows_kernel"]
+__all__ = ["RowChoice", "resident", "row_registers", "rows_kernel"]
 
 BASE_REGISTERS = 28
 """Registers of a thread beside the elements it holds: as ptxas counts them for sm_90."""
+
+READ_AHEAD = 20
+"""More of them where rows are read anew: ptxas unrolls those loops."""
+
+WIDE = 12
+"""More where a matrix of 32 bits is read, whose vectors are under way at once, or a step is a
+polynomial. 4096 elements of fp32 in 128 threads spilled under a cap of 64, and do not under 72."""
 
 
 class RowChoice(NamedTuple):
@@ -52,12 +59,18 @@ class RowChoice(NamedTuple):
         return Program(kernel.name, (kernel,))
 
 
+def row_registers(task: RowTask, choice: RowChoice) -> int:
+    """Registers that a thread needs."""
+    needed = BASE_REGISTERS + (choice.held * task.vector or READ_AHEAD + task.vector)
+    return needed + WIDE * task.wide
+
+
 def resident(task: RowTask, choice: RowChoice) -> int:
     """Blocks that a multiprocessor holds: what threads and registers leave room for."""
     machine = task.machine
     threads = WARP * choice.warps_m * choice.warps_n
     most = min(machine.blocks_per_sm, machine.threads_per_sm // threads)
-    needed = BASE_REGISTERS + (choice.held or 1) * task.vector
+    needed = row_registers(task, choice)
     while most > 1 and register_cap(threads, most, machine) < needed:
         most -= 1
     return most

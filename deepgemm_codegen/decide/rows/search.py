@@ -10,7 +10,8 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.rows.choice import RowChoice, resident
+from deepgemm_codegen.decide.occupancy import RESIDENT, registers
+from deepgemm_codegen.decide.rows.choice import RowChoice, resident, row_registers
 from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan.tiles import WARP
@@ -76,6 +77,7 @@ PHRASES = {
     "rows": "rows of several warps have a block each, not {got} to a block",
     "grid": "{got} blocks, and a grid has {limit} at most",
     "held": "a thread would hold {got} elements, and {limit} at most are held",
+    "registers": RESIDENT["registers"],
 }
 """The constraints in the order they are asked, and how a broken one reads."""
 
@@ -143,6 +145,9 @@ def violations(task: RowTask, choice: RowChoice) -> Iterator[Violation]:
     most = MOST_EIGHTS if roomy else MOST_HELD
     if held * task.vector > most:
         yield "held", held * task.vector, most
+    beyond = registers(row_registers(task, choice), WARP * warps_m * warps_n, 1, task.machine)
+    if held and beyond is not None:
+        yield "registers", *beyond
 
 
 def cost_of(task: RowTask, choice: RowChoice) -> Cost:

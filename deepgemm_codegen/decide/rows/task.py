@@ -36,6 +36,9 @@ class RowTask(NamedTuple):
         read, written: bytes of an element, without what all rows share.
         sums: sums over a row that the norm takes: 0 without one, 1 or 2.
         step_clocks: of a multiprocessor that the steps take for an element.
+        wide: whether beside a norm a matrix of the caller's that is read has elements of 32 bits,
+            or a step is a polynomial; not asked where n is dynamic: the second text, for rows that
+            are no whole vectors, spills under any cap that leaves half of the threads resident.
     """
 
     machine: Machine
@@ -50,6 +53,7 @@ class RowTask(NamedTuple):
     written: int
     sums: int
     step_clocks: float
+    wide: bool
 
     def blocks(self, warps_m: int) -> int:
         """Blocks of the grid, of which each has so many rows of a matrix."""
@@ -86,6 +90,10 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     stored = sum(o.dtype.bytes for s in spec.epilogue for o in s.operands if o.full and o.written)
     like_d = sum(size for size, _, _ in matrices)
     written = spec.dtype_d.bytes + stored
+    read = [o.dtype for s in spec.epilogue for o in s.operands if o.full and not o.written]
+    read += [] if parts else [spec.dtype_a]
+    read += [] if spec.dtype_c is None else [spec.dtype_c]
+    counted = any(each.definition.instructions for each in spec.epilogue)
     return RowTask(
         machine=machine,
         rows=spec.batch * spec.m.size,
@@ -102,4 +110,7 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
             sum(each.definition.issue for each in spec.epilogue),
             sum(each.definition.special for each in spec.epilogue),
         ),
+        wide=step is not None
+        and not spec.n.dynamic
+        and (counted or any(dtype.bytes == SUM_BYTES for dtype in read)),
     )
