@@ -77,11 +77,8 @@ def parse_step(text: str, value_dtype: DType) -> EpilogueStep:
         key, equals, value = word.partition("=")
         option = _named(kind, key) if equals else _meant(kind, word, given)
         if option.name in given:
-            raise InputError(f"epilogue step '{name}' is given {option.name} twice")
-        try:
-            given[option.name] = read_option(kind, option.name, value if equals else word)
-        except InputError as error:
-            raise InputError(f"epilogue step '{name}': {error}") from None
+            raise _twice(kind, option.name)
+        given[option.name] = read_option(kind, option.name, value if equals else word)
     return _step(kind, given, value_dtype)
 
 
@@ -103,11 +100,12 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
             return option
     taken = next((option.name for option in kind.options if _takes(option, word)), None)
     if taken is not None:
-        raise InputError(f"epilogue step '{kind.name}' is given {taken} twice")
+        raise _twice(kind, taken)
     number = _NUMBER.fullmatch(word) is not None
     typed = [option for option in kind.options if option.kind == "type"]
     if not number and word not in AXIS_WORDS and typed:
-        raise _no_type(kind, next((o for o in typed if o.name not in given), typed[0]), word)
+        option = next((o for o in typed if o.name not in given), typed[0])
+        raise InputError(f"epilogue step '{kind.name}': {_no_type(option, word)}")
     takes = [
         f"{option.name} ({' or '.join(option.words)})" if option.kind == "axis" else option.name
         for option in kind.options
@@ -119,17 +117,19 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
     )
 
 
-def _no_type(kind: StepKind, option: Option, word: str) -> InputError:
+def _twice(kind: StepKind, option: str) -> InputError:
+    return InputError(f"epilogue step '{kind.name}' is given {option} twice; give it once")
+
+
+def _no_type(option: Option, word: str) -> InputError:
     """The error for a word in the place of a type that is none, or none that the option takes."""
     known = ", ".join(option.words)
     try:
         dtype = parse_dtype(word)
     except InputError:
         close = nearest(word, list(option.words))
-        text = f"unknown dtype '{word}'; known: {known}{close}"
-    else:
-        text = f"{option.name} = {dtype}: give one of {known}"
-    return InputError(f"epilogue step '{kind.name}': {text}")
+        return InputError(f"unknown dtype '{word}'; known: {known}{close}")
+    return InputError(f"{option.name} = {dtype}: give one of {known}")
 
 
 def _takes(option: Option, word: str) -> bool:
@@ -164,14 +164,16 @@ def read_option(kind: StepKind, name: str, text: str) -> str:
         InputError: no such option, or a value it does not take.
     """
     option = _named(kind, name)
-    return _READERS[option.kind](option, text)
+    try:
+        return _READERS[option.kind](option, text)
+    except InputError as error:
+        raise InputError(f"epilogue step '{kind.name}': {error}") from error
 
 
 def _type(option: Option, text: str) -> str:
-    dtype = parse_dtype(text)
-    if dtype.name not in option.words:
-        raise InputError(f"{option.name} = {dtype}: give one of {', '.join(option.words)}")
-    return dtype.name
+    if not _takes(option, text):
+        raise _no_type(option, text)
+    return parse_dtype(text).name
 
 
 def _axis(option: Option, text: str) -> str:
@@ -193,7 +195,7 @@ def _word(option: Option, text: str) -> str:
 
 def _no_word(option: Option, text: str, words: tuple[str, ...]) -> InputError:
     close = nearest(text, list(option.words))
-    return InputError(f"{option.name} = {text}: {' or '.join(words)}{close}")
+    return InputError(f"{option.name} = {text}: give {' or '.join(words)}{close}")
 
 
 def _size(option: Option, text: str) -> str:
@@ -205,14 +207,17 @@ def _size(option: Option, text: str) -> str:
 def _switch(option: Option, text: str) -> str:
     word = {"true": "yes", "false": "no", option.name: "yes"}.get(text, text)
     if word not in ("yes", "no"):
-        raise InputError(f"{option.name} = {text}: yes or no")
+        raise InputError(f"{option.name} = {text}: give yes or no")
     return word
 
 
 def _number(option: Option, text: str) -> str:
     """A finite number as the shortest decimal that gives the same fp32."""
     if _NUMBER.fullmatch(text) is None:
-        raise InputError(f"{option.name} = {text}: not a finite decimal number")
+        raise InputError(
+            f"{option.name} = {text}: not a finite decimal number; give one, or leave"
+            f" {option.name} out"
+        )
     value = as_fp32(text)
     if isinf(value):
         raise InputError(f"{option.name} = {text}: beyond fp32, whose largest is 3.4028235e38")
@@ -290,7 +295,8 @@ def _operand(
         if access == "scalar" and dtype != FP32:
             raise InputError(
                 f"epilogue step '{step.name}': {kind.type} = {dtype}: a scalar {kind.name} is an"
-                f" argument of type fp32; leave {kind.type} out, or give {kind.axis} row or column"
+                " argument of type fp32;"
+                f" leave {kind.type} out, or give {kind.axis} row or column"
             )
     return StepOperand(
         name=kind.name,

@@ -43,17 +43,22 @@ def _norm(name: str, summary: str, meaning_of: Callable[..., Any], bias: str) ->
         normalizes=True,
         relative=2.0**-20,
         example="{eps: 1e-6, weight_dtype: fp32}",
-        check=_positive,
+        check=lambda settings: _normable({"weight": True, "bias": bias == "yes", **settings}),
     )
 
 
-def _positive(settings: Mapping[str, Any]) -> str:
+def _normable(settings: Mapping[str, Any]) -> str:
     """What is wrong with the settings of a norm."""
     if settings.get("eps", 1.0) <= 0:
         return f"eps = {settings['eps']:g}: give a number above 0; without it a row of zeros is NaN"
     for name in ("weight", "bias"):
-        if settings.get(name) is False and f"{name}_dtype" in settings:
-            return f"{name}_dtype = {settings[f'{name}_dtype']}: there is no {name}; leave it out"
+        if not settings[name] and f"{name}_dtype" in settings:
+            return (
+                f"{name}_dtype = {settings[f'{name}_dtype']}: there is no {name}; leave it out, or"
+                f" give {name}: yes"
+            )
+    if "align" in settings and not (settings["weight"] or settings["bias"]):
+        return f"align = {settings['align']:g}: there is neither weight nor bias; leave it out"
     return ""
 
 
@@ -62,7 +67,7 @@ def _ordered(settings: Mapping[str, Any]) -> str:
     if not settings:
         return "no bound is given; give lo, hi or both"
     if len(settings) == 2 and settings["lo"] > settings["hi"]:
-        return f"lo = {settings['lo']:g} is above hi = {settings['hi']:g}"
+        return f"lo = {settings['lo']:g} is above hi = {settings['hi']:g}; exchange them"
     return ""
 
 

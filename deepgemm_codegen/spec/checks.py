@@ -51,6 +51,10 @@ def check_quantization(spec: GemmSpec) -> None:
         )
     if step is not spec.epilogue[-1]:
         after = spec.epilogue[spec.epilogue.index(step) + 1]
+        if after.result is not None:
+            raise InputError(
+                f"epilogue steps '{step}' and '{after}': D is made once; leave one of them out"
+            )
         raise InputError(
             f"epilogue step '{step.kind}' is followed by '{after.kind}', but it makes D; put it"
             " last"
@@ -138,8 +142,8 @@ def check_norms(spec: GemmSpec) -> None:
         least = operand.dtype.bytes
         if operand.align & (operand.align - 1) or not least <= operand.align <= MAX_ALIGNMENT:
             raise InputError(
-                f"{operand.name} of '{kind}': align = {operand.align}: give a power of two from"
-                f" {least} to {MAX_ALIGNMENT} (bytes)"
+                f"epilogue step '{kind}': align = {operand.align}: give a power of two from {least}"
+                f" to {MAX_ALIGNMENT} (bytes), as the {operand.name} is {operand.dtype}"
             )
 
 
@@ -300,13 +304,13 @@ def steps_with_matrices(spec: GemmSpec) -> tuple[EpilogueStep, ...]:
         least = operand.dtype.bytes
         if operand.align & (operand.align - 1) or not least <= operand.align <= MAX_ALIGNMENT:
             raise InputError(
-                f"{operand.name}: align = {operand.align}: give a power of two from {least} to"
-                f" {MAX_ALIGNMENT} (bytes)"
+                f"epilogue step '{operand.name}': align = {operand.align}: give a power of two from"
+                f" {least} to {MAX_ALIGNMENT} (bytes)"
             )
         if operand.leading and operand.leading < length.size:
             raise InputError(
-                f"{operand.name}: ld = {operand.leading}: too small; a stored row holds"
-                f" {length.size} elements, as D's does, so give {length.size} or more"
+                f"epilogue step '{operand.name}': ld = {operand.leading}: too small; a stored row"
+                f" holds {length.size} elements, as D's does, so give {length.size} or more"
             )
         dense = not length.dynamic and operand.leading == length.size
         return replace(operand, leading=0) if dense else operand

@@ -121,8 +121,8 @@ def check_output(
             )
         if steps:
             raise InputError(
-                f"epilogue = {','.join(steps)}: a D of int32 is the sums as they are; give dtype_d"
-                " fp32, fp16 or bf16, or leave epilogue out"
+                f"epilogue = {','.join(steps)}: a D of int32, the default, is the sums as they are;"
+                " give dtype_d fp32, fp16 or bf16, or leave epilogue out"
             )
     elif dtype_c is not None and dtype_c.name not in _FLOATS:
         raise InputError(

@@ -84,9 +84,9 @@ def test_wgmma_takes_k_major_operands_only(layout: str) -> None:
     with pytest.raises(InputError) as caught:
         plan_of(f"{text} arch=sm_90a repack=off", None)
     assert (
-        f"wgmma: {which} contiguous; it reads 1-byte operands along k only: layout nt, or"
-        " repack = on"
-    ) in str(caught.value)
+        f"repack = off: wgmma: {which} contiguous, but 1-byte operands are read along k (layout nt,"
+        " or repack = on), and repack = off; leave repack out"
+    ) == str(caught.value)
     assert_right(f"{text} arch=sm_90a", None, effort=0.1)
     assert_right(f"{text} arch=sm_120", None, effort=0.1)
 

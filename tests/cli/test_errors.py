@@ -67,8 +67,8 @@ BAD_VALUES = [
     (
         ("--dtype=int8", "--dtype-d=int32", "--epilogue=bias"),
         (
-            "epilogue = bias: a D of int32 is the sums as they are; give dtype_d fp32, fp16 or"
-            " bf16, or leave epilogue out"
+            "epilogue = bias: a D of int32, the default, is the sums as they are; give dtype_d"
+            " fp32, fp16 or bf16, or leave epilogue out"
         ),
     ),
     (("--layout-d=x",), "layout_d = x: unknown; n (row-major) or t"),

@@ -191,11 +191,17 @@ def test_overrides_that_no_row_kernel_has(text: str, message: str) -> None:
         ),
         (
             "m=1 n=1 k=1 epilogue=layer_norm:weight=no:weight_dtype=fp32",
-            "epilogue step 'layer_norm': weight_dtype = fp32: there is no weight; leave it out",
+            (
+                "epilogue step 'layer_norm': weight_dtype = fp32: there is no weight; leave it out,"
+                " or give weight: yes"
+            ),
         ),
         (
             "m=1 n=1 k=1 epilogue=layer_norm:align=3",
-            "weight of 'layer_norm': align = 3: give a power of two from 2 to 4096 (bytes)",
+            (
+                "epilogue step 'layer_norm': align = 3: give a power of two from 2 to 4096"
+                " (bytes), as the weight is fp16"
+            ),
         ),
     ],
 )

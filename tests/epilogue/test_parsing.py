@@ -13,6 +13,8 @@ from deepgemm_codegen.spec import GemmSpec
 from tests.epilogue.strategies import chains
 
 Q = "epilogue step 'quantize'"
+NORM = "epilogue step 'rms_norm'"
+LO, FINITE = "epilogue step 'clamp': lo", "not a finite decimal number; give one, or leave"
 PER = "per_tensor or per_token or per_channel or dynamic or a number"
 
 
@@ -94,7 +96,7 @@ def test_what_a_step_holds() -> None:
         ),
         (
             "bias:axis=rows",
-            "epilogue step 'bias': axis = rows: column or row (did you mean 'row'?)",
+            "epilogue step 'bias': axis = rows: give column or row (did you mean 'row'?)",
         ),
         (
             "residual:row",
@@ -107,14 +109,14 @@ def test_what_a_step_holds() -> None:
         ),
         (
             "bias:row:column",
-            "epilogue step 'bias' is given axis twice",
+            "epilogue step 'bias' is given axis twice; give it once",
         ),
-        ("bias:fp16:axis=row:fp32", "epilogue step 'bias' is given dtype twice"),
+        ("bias:fp16:axis=row:fp32", "epilogue step 'bias' is given dtype twice; give it once"),
         (
             "bias:diagonal:row",
             "epilogue step 'bias': unknown dtype 'diagonal'; known: fp16, bf16, fp32",
         ),
-        ("bias:dtype=fp16:dtype=fp16", "epilogue step 'bias' is given dtype twice"),
+        ("bias:dtype=fp16:dtype=fp16", "epilogue step 'bias' is given dtype twice; give it once"),
         (
             "scale:fp16",
             (
@@ -123,28 +125,28 @@ def test_what_a_step_holds() -> None:
             ),
         ),
         ("clamp", "epilogue step 'clamp': no bound is given; give lo, hi or both"),
-        ("clamp:6:0", "epilogue step 'clamp': lo = 6 is above hi = 0"),
-        ("clamp:lo=nan", "epilogue step 'clamp': lo = nan: not a finite decimal number"),
-        ("clamp:lo=-inf", "epilogue step 'clamp': lo = -inf: not a finite decimal number"),
+        ("clamp:6:0", "epilogue step 'clamp': lo = 6 is above hi = 0; exchange them"),
+        ("clamp:lo=nan", f"{LO} = nan: {FINITE} lo out"),
+        ("clamp:lo=-inf", f"{LO} = -inf: {FINITE} lo out"),
         (
             "clamp:hi=4e38",
             "epilogue step 'clamp': hi = 4e38: beyond fp32, whose largest is 3.4028235e38",
         ),
-        ("clamp:hi=0x10", "epilogue step 'clamp': hi = 0x10: not a finite decimal number"),
-        ("clamp:lo=", "epilogue step 'clamp': lo = : not a finite decimal number"),
+        ("clamp:hi=0x10", f"epilogue step 'clamp': hi = 0x10: {FINITE} hi out"),
+        ("clamp:lo=", f"{LO} = : {FINITE} lo out"),
         ("swiglu:third", "epilogue step 'swiglu' does not take 'third'; options it takes: gate"),
         (
             "swiglu:gate=secnd",
-            "epilogue step 'swiglu': gate = secnd: first or second (did you mean 'second'?)",
+            "epilogue step 'swiglu': gate = secnd: give first or second (did you mean 'second'?)",
         ),
         ("quantize", f"{Q}: to is missing; give one of int8, uint8, e4m3, e5m2"),
-        (
-            "quantize:to=fp16",
-            f"{Q}: to = fp16: give one of int8, uint8, e4m3, e5m2",
-        ),
+        ("quantize:to=fp16", f"{Q}: to = fp16: give one of int8, uint8, e4m3, e5m2"),
         ("bias:dtype=int8", "epilogue step 'bias': dtype = int8: give one of fp16, bf16, fp32"),
-        ("quantize:int8:scale=nan", f"{Q}: scale = nan: {PER}"),
-        ("quantize:int8:scale=per_row", f"{Q}: scale = per_row: {PER} (did you mean 'per_token'?)"),
+        ("quantize:int8:scale=nan", f"{Q}: scale = nan: give {PER}"),
+        (
+            "quantize:int8:scale=per_row",
+            f"{Q}: scale = per_row: give {PER} (did you mean 'per_token'?)",
+        ),
         ("quantize:int8:scale=-0.5", f"{Q}: scale = -0.5: give a number above 0"),
         ("quantize:int8:scale=0.0e-50", f"{Q}: scale = 0: give a number above 0"),
         (
@@ -153,7 +155,15 @@ def test_what_a_step_holds() -> None:
         ),
         (
             "rms_norm:eps=-1e-60",
-            "epilogue step 'rms_norm': eps = -1e-60: below fp32, whose smallest is 1.4012985e-45",
+            f"{NORM}: eps = -1e-60: below fp32, whose smallest is 1.4012985e-45",
+        ),
+        (
+            "rms_norm:bias_dtype=fp32",
+            f"{NORM}: bias_dtype = fp32: there is no bias; leave it out, or give bias: yes",
+        ),
+        (
+            "rms_norm:weight=no:align=32",
+            f"{NORM}: align = 32: there is neither weight nor bias; leave it out",
         ),
         (
             "quantize:int4",
@@ -180,24 +190,10 @@ def test_what_a_step_holds() -> None:
             "quantize:int8:saturate=no",
             f"{Q}: saturate = no: int8 always saturates; leave it out",
         ),
-        ("quantize:int8:divide=maybe", f"{Q}: divide = maybe: yes or no"),
-        (
-            "scale:per_product",
-            (
-                "epilogue step 'scale': per_product = yes: it reads no vector, and a number is one"
-                " for all products; give a value a row or a column, or leave per_product out"
-            ),
-        ),
-        (
-            "quantize:int8:dynamic:per_product",
-            (
-                "epilogue step 'quantize': per_product = yes: it reads no vector, and a number is"
-                " one for all products; give a value a row or a column, or leave per_product out"
-            ),
-        ),
+        ("quantize:int8:divide=maybe", f"{Q}: divide = maybe: give yes or no"),
         (
             "quantize:int8:scale=dynamik",
-            f"{Q}: scale = dynamik: {PER} (did you mean 'dynamic'?)",
+            f"{Q}: scale = dynamik: give {PER} (did you mean 'dynamic'?)",
         ),
         (
             "quantize:uint8:dynamic",
@@ -244,17 +240,17 @@ def test_refusals(text: str, message: str) -> None:
         (
             {"epilogue": "residual:ld=63"},
             (
-                "residual: ld = 63: too small; a stored row holds 64 elements, as D's does,"
-                " so give 64 or more"
+                "epilogue step 'residual': ld = 63: too small; a stored row holds 64 elements, as"
+                " D's does, so give 64 or more"
             ),
         ),
         (
             {"epilogue": "residual:fp32:align=2"},
-            "residual: align = 2: give a power of two from 4 to 4096 (bytes)",
+            "epilogue step 'residual': align = 2: give a power of two from 4 to 4096 (bytes)",
         ),
         (
             {"epilogue": "residual:align=24"},
-            "residual: align = 24: give a power of two from 2 to 4096 (bytes)",
+            "epilogue step 'residual': align = 24: give a power of two from 2 to 4096 (bytes)",
         ),
         (
             {"epilogue": "quantize:int8:dynamic", "layout_d": "t"},
@@ -280,7 +276,10 @@ def test_refusals(text: str, message: str) -> None:
         ),
         (
             {"epilogue": "quantize:int8,quantize:int8"},
-            "epilogue step 'quantize' is followed by 'quantize', but it makes D; put it last",
+            (
+                "epilogue steps 'quantize:int8' and 'quantize:int8': D is made once; leave one of"
+                " them out"
+            ),
         ),
         (
             {"epilogue": "swiglu", "layout_d": "t"},

@@ -139,8 +139,8 @@ def test_dense_leading_dimensions(
         (
             {"dtype": "int8", "epilogue": "relu"},
             (
-                "epilogue = relu: a D of int32 is the sums as they are; give dtype_d fp32, fp16"
-                " or bf16, or leave epilogue out"
+                "epilogue = relu: a D of int32, the default, is the sums as they are; give"
+                " dtype_d fp32, fp16 or bf16, or leave epilogue out"
             ),
         ),
         (

@@ -226,16 +226,22 @@ EXTRAS = [
     ),
     (
         " epilogue: [{bias: {axis: rows}}]}",
-        ["53: axis = rows: column or row (did you mean 'row'?)"],
+        ["53: epilogue step 'bias': axis = rows: give column or row (did you mean 'row'?)"],
     ),
     (
         " epilogue: [{bias: {dtype: fp23}}]}",
-        [f"54: unknown dtype 'fp23'; known: {KNOWN} (did you mean 'fp32'?)"],
+        [
+            (
+                "54: epilogue step 'bias': unknown dtype 'fp23'; known: fp16, bf16, fp32 (did you"
+                " mean 'fp32'?)"
+            )
+        ],
     ),
     (
         " epilogue: [{bias: {aixs: row}}]}",
         [
-            "47: unknown option 'aixs' of 'bias' (did you mean 'axis'?); known: axis, dtype, per_product"
+            "47: unknown option 'aixs' of 'bias' (did you mean 'axis'?);"
+            " known: axis, dtype, per_product"
         ],
     ),
     (
@@ -253,15 +259,25 @@ EXTRAS = [
     ),
     (
         " epilogue: [{quantize: {scale: .nan, to: int8}}]}",
-        ["58: scale = .nan: per_tensor or per_token or per_channel or dynamic or a number"],
+        [
+            (
+                "58: epilogue step 'quantize': scale = .nan: give per_tensor or per_token or"
+                " per_channel or dynamic or a number"
+            )
+        ],
     ),
     (
         " epilogue: [{quantize: {to: int9}}]}",
-        ["55: unknown dtype 'int9'; known: ..."],
+        [
+            (
+                "55: epilogue step 'quantize': unknown dtype 'int9'; known: int8, uint8, e4m3, e5m2"
+                " (did you mean 'int8'?)"
+            )
+        ],
     ),
     (
         " epilogue: [{quantize: {to: int8, divide: maybe}}]}",
-        ["69: divide = maybe: yes or no"],
+        ["69: epilogue step 'quantize': divide = maybe: give yes or no"],
     ),
     (
         " epilogue: [{quantize: {to: int8}}, relu]}",
@@ -278,7 +294,12 @@ EXTRAS = [
     ),
     (
         " epilogue: [{clamp: {lo: .nan}}]}",
-        ["52: lo = .nan: not a finite decimal number"],
+        [
+            (
+                "52: epilogue step 'clamp': lo = .nan: not a finite decimal number; give one, or"
+                " leave lo out"
+            )
+        ],
     ),
     (
         " epilogue: [{clamp: {hi: 010}}]}",
@@ -286,7 +307,7 @@ EXTRAS = [
     ),
     (
         " epilogue: [bias, {clamp: {lo: 2, hi: 1}}]}",
-        ["45: epilogue step 'clamp': lo = 2 is above hi = 1"],
+        ["45: epilogue step 'clamp': lo = 2 is above hi = 1; exchange them"],
     ),
     (
         " epilogue: [{clamp: {}}]}",
@@ -298,7 +319,7 @@ EXTRAS = [
     ),
     (
         " epilogue: [{residual: {ld: 4}}]}",
-        ["5: residual: ld = 4: too small; a stored row holds ..."],
+        ["5: epilogue step 'residual': ld = 4: too small; a stored row holds ..."],
     ),
     (
         " epilogue: [{scale: {axis: ~}}]}",

@@ -126,8 +126,8 @@ def _unread(spec: GemmSpec, copies: Copies) -> str:
         where = contiguous_of(spec, letter)
         if spec.dtype_a.bytes == 1 and where != "k":
             return (
-                f"{letter.upper()} has {where} contiguous; it reads 1-byte operands along k only:"
-                " layout nt, or repack = on"
+                f"{letter.upper()} has {where} contiguous, but 1-byte operands are read along k"
+                " (layout nt, or repack = on)"
             )
         if reason := tma_obstacle(spec, letter):
             return reason
