@@ -113,7 +113,7 @@ def _meant(kind: StepKind, word: str, given: Mapping[str, str]) -> Option:
     raise InputError(
         f"epilogue step '{kind.name}' does not take '{word}';"
         f" options it takes: {', '.join(takes) or 'none'}"
-        f"{'; its numbers are arguments of the launch' if number else ''}"
+        f"{'; its numbers are arguments of the launch' if number and kind.operands else ''}"
     )
 
 

@@ -198,9 +198,7 @@ def check_block_scales(spec: GemmSpec) -> None:
                 f" leave {other} out"
             )
         if found != word:
-            raise InputError(
-                f"{name} = {found}: no kernel has such blocks; give {word}{nearest(found, [word])}"
-            )
+            raise InputError(f"{name} = {found}: no kernel has such blocks; give {word}")
         if dtype.mixes != "fp8":
             raise InputError(
                 f"{name} = {found}: scales by block are of e4m3 and e5m2, and"

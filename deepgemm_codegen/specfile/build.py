@@ -20,6 +20,9 @@ __all__ = ["build"]
 
 _REQUIRED = ("m", "n", "k")
 
+_OF_TYPES = ("dtype", "align_", "ldc", "zero_point_", "scale_", "accumulate")
+"""How fields begin that look wrong beside other types than they were written for."""
+
 
 def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | None:
     """The spec that the values of one kernel make, or None when something was refused.
@@ -36,8 +39,8 @@ def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | Non
         _spec_name(name): given.text for name, given in values.items() if given.text is not None
     }
     places = {_spec_name(name): given for name, given in values.items()}
-    op = values.get("op")
-    required = _REQUIRED if op is None or op.text != "epilogue" else ("m", "n")
+    product = "op" not in values or values["op"].text == "product"
+    required = _REQUIRED if product else ("m", "n")
     wrong = [name for name in required if name not in values]
     if wrong:
         names = " and ".join(filter(None, (", ".join(wrong[:-1]), wrong[-1])))
@@ -81,12 +84,16 @@ def _culprit(message: str, texts: Mapping[str, str]) -> str:
 
 def _take_out(texts: dict[str, str], name: str) -> None:
     """Removes a value at fault, and those that would look wrong only for want of it."""
-    if name in _REQUIRED:
+    if name in _REQUIRED and (name != "k" or texts.get("op") != "epilogue"):
         texts[name] = "1"
         return
     related = [name]
-    if name.startswith("dtype"):
-        related += [n for n in texts if n.startswith(("dtype", "align_")) or n == "ldc"]
+    if name == "op":
+        texts.setdefault("k", "1")
+    elif name.startswith("dtype"):
+        related += [n for n in texts if n.startswith(_OF_TYPES)]
+    elif name.startswith("scale_"):
+        related += ["scale_a", "scale_b"]
     elif name in ("layout", "layout_d"):
         related += ["lda", "ldb", "ldc", "ldd"]
     elif name == "arch":

@@ -28,6 +28,7 @@ __all__ = [
     "STEP_NAMES",
     "Kind",
     "bounds",
+    "example",
     "kind_of",
     "written",
 ]
@@ -106,6 +107,14 @@ def written(name: str) -> str:
     if kind == "stride":
         return f"{number}, {', '.join(STRIDE_WORDS[:-1])} or {STRIDE_WORDS[-1]}"
     return f"{number}, dynamic, or dynamic:MAX" if kind == "dim" else number
+
+
+def example(name: str) -> str:
+    """A value of a field that may be written in a group."""
+    kind = kind_of(name)
+    if kind == "choice":
+        return CHOICES[name][0]
+    return ZERO_POINT_WORDS[name[-1]][-1] if kind == "zero_point" else "64"
 
 
 def _groups() -> dict[str, dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import nearest
-from deepgemm_codegen.specfile.fields import GROUPS, HELP, HINTS, KERNEL_KEYS, NAME
+from deepgemm_codegen.specfile.fields import GROUPS, HELP, HINTS, KERNEL_KEYS, NAME, example
 from deepgemm_codegen.specfile.nodes import Mapping, Scalar, Sequence
 from deepgemm_codegen.specfile.require import REQUIRE, read_require
 from deepgemm_codegen.specfile.sweep import EMPTY, Axis, Exclusion, Sweep, canonical
@@ -102,8 +102,8 @@ class LayerReader:
     def _group(self, key: Scalar, node: Node, layer: Layer, lines: dict[str, int]) -> None:
         letters = GROUPS[key.text]
         if not isinstance(node, Mapping) or not node.pairs:
-            example = ", ".join(f"{letter}: 64" for letter in letters)
-            self.sink.add(key.mark, f"'{key.text}' wants a mapping: {key.text}: {{{example}}}")
+            values = ", ".join(f"{letter}: {example(name)}" for letter, name in letters.items())
+            self.sink.add(key.mark, f"'{key.text}' wants a mapping: {key.text}: {{{values}}}")
             return
         for letter, value in node.pairs:
             name = letters.get(letter.text)

@@ -91,18 +91,26 @@ class _RefusedError(Exception):
         self.mark = mark
 
 
-def _word(name: str, node: Node, wanted: str) -> str:
-    """The text of a scalar that is not empty, not a boolean and not a page long."""
+def _word(name: str, node: Node, wanted: str, *, field: bool = True) -> str:
+    """The text of a scalar that is not empty, not a boolean and not a page long.
+
+    Args:
+        name: of a field, or where ``field`` says so of a step or of one of its options.
+        node: the scalar, as it should be.
+        wanted: what would do, for messages.
+        field: whether it is a kernel's, which can be swept.
+    """
     if not isinstance(node, Scalar):
-        raise _RefusedError(
-            node.mark, f"{name} is {describe(node)}; {wanted}{_list_hint(name, node)}"
-        )
+        hint = _list_hint(name, node) if field else ""
+        raise _RefusedError(node.mark, f"{name} is {describe(node)}; {wanted}{hint}")
     flavour = yaml_flavour(node)
     if flavour == "null" or not node.text.strip():
-        leave = "" if name in ("m", "n", "k") else ", or leave the key out"
+        what = "the key" if field else "it"
+        leave = "" if name in ("m", "n", "k") else f", or leave {what} out"
         raise _RefusedError(node.mark, f"{name} has no value; {wanted}{leave}")
     if flavour == "boolean" and node.text not in CHOICES.get(name, ()):  # tensor_cores: off
-        remedy = f"quote it: '{node.text}'" if kind_of(name) == "text" else wanted
+        free = field and kind_of(name) == "text"
+        remedy = f"quote it: '{node.text}'" if free else wanted
         raise _RefusedError(
             node.mark, f"{name} = {node.text}: {node.text} is a boolean in YAML; {remedy}"
         )
@@ -208,6 +216,12 @@ def _stride(name: str, node: Node) -> str:
     return _digits(name, text, node.mark, wanted)
 
 
+def _zero_point(name: str, node: Node) -> str:
+    wanted = f"give {written(name)}"
+    text = _word(name, node, wanted)
+    return text if text[:1].isalpha() else _digits(name, text, node.mark, wanted)
+
+
 def _dtype(name: str, node: Node) -> str:
     none = ", or none" if name == "dtype_c" else ""
     text = _word(name, node, f"give a type such as fp16{none}")
@@ -255,7 +269,7 @@ def _step(node: Node) -> str:
         return _step_with_options(node)
     if isinstance(node, Sequence):
         raise _RefusedError(node.mark, f"an epilogue step is a list; {wanted}")
-    text = _word("epilogue step", node, wanted)
+    text = _word("epilogue step", node, wanted, field=False)
     return _check_step(text, node.mark)
 
 
@@ -301,12 +315,12 @@ def _step_with_options(node: Mapping) -> str:
 
 def _option(step: str, option: Option, node: Node) -> str:
     """The text of one option's value."""
-    words = option.words if option.kind in ("axis", "word") else ()
-    wanted = f"give {' or '.join(words) or _WANTED[option.kind]}"
+    words = option.words if option.kind in ("axis", "word") else (_WANTED[option.kind],)
+    wanted = f"give {' or '.join((*words, 'a number') if option.constant else words)}"
     if option.kind == "switch" and isinstance(node, Scalar) and yaml_flavour(node) == "boolean":
         text = {"on": "yes", "off": "no"}.get(node.text.lower(), node.text.lower())
     else:
-        text = _word(option.name, node, wanted)
+        text = _word(option.name, node, wanted, field=False)
     if option.kind == "size":
         return _digits(option.name, text, node.mark, wanted)
     remedy = (
@@ -335,7 +349,7 @@ _READERS: dict[str, Callable[[str, Node], str]] = {
     "stride": _stride,
     "dtype": _dtype,
     "choice": lambda name, node: _word(name, node, "give one of its words"),
-    "zero_point": lambda name, node: _word(name, node, f"give {written(name)}"),
+    "zero_point": _zero_point,
     "epilogue": _epilogue,
     "text": _text,
 }

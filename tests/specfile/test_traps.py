@@ -323,7 +323,7 @@ EXTRAS = [
     ),
     (
         " epilogue: [{scale: {axis: ~}}]}",
-        ["54: axis has no value; give scalar or row or column, or leave the key out"],
+        ["54: axis has no value; give scalar or row or column, or leave it out"],
     ),
     (
         " epilogue: [{scale: {dtype: fp16}}]}",
@@ -339,6 +339,59 @@ EXTRAS = [
         [f"39: an epilogue step is a list; give a step: {KNOWN_STEPS}"],
     ),
     (" epilogue: 'bias,,relu'}", [f"38: an epilogue step is empty; known: {KNOWN_STEPS}"]),
+    (
+        " epilogue: [{clamp: {lo: yes}}]}",
+        ["52: lo = yes: yes is a boolean in YAML; give a number"],
+    ),
+    (
+        " epilogue: [NO]}",
+        [f"39: epilogue step = NO: NO is a boolean in YAML; give a step: {KNOWN_STEPS}"],
+    ),
+    (
+        " epilogue: [null]}",
+        [f"39: epilogue step has no value; give a step: {KNOWN_STEPS}, or leave it out"],
+    ),
+    (
+        " epilogue: [{quantize: {to: int8, scale: [1, 2]}}]}",
+        [
+            (
+                "68: scale is a list; give per_tensor or per_token or per_channel or dynamic or a"
+                " number"
+            )
+        ],
+    ),
+    (
+        " epilogue: [relu:6]}",
+        ["39: epilogue step 'relu' does not take '6'; options it takes: none"],
+    ),
+    (
+        " dtype: int8, zero_point: {a: 010}}",
+        ["57: zero_point_a = 010: YAML reads this as octal 8; write 8 or 10"],
+    ),
+    (
+        " dtype: int8, zero_point: 3}",
+        ["41: 'zero_point' wants a mapping: zero_point: {a: per_token, b: per_channel}"],
+    ),
+    (
+        " dtype: e4m3, scale: 1x128}",
+        ["41: 'scale' wants a mapping: scale: {a: 1x128, b: 128x128}"],
+    ),
+    (
+        " dtype: e4m3, scale: {a: 128x128, b: 1x128}}",
+        ["52: scale_a = 128x128: no kernel has such blocks; give 1x128"],
+    ),
+    (
+        " dtype: int9, zero_point: {a: 3}}",
+        ["35: unknown dtype 'int9'; known: ..."],
+    ),
+    (
+        " op: epilogue, epilogue: [gelu]}",
+        ["24: k = 64: op = epilogue has no product, and only A, m x n; leave k out"],
+    ),
+    (
+        " op: epilog}",
+        ["32: op = epilog: unknown; give product or epilogue (did you mean 'epilogue'?)"],
+    ),
     (
         " <<: {dtype: fp16}}",
         ["28: merge keys (<<) are not read; put what kernels share under 'defaults'"],
