@@ -13,7 +13,7 @@ from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.plan import MmaSync
 from tests.cases import planted as faults
 from tests.cases.planted import planted
-from tests.harness.support import SMALL, assert_right, launch, plan_of
+from tests.harness.support import SMALL, assert_right, launch, plan_of, program_of
 
 DEEP = MmaSyncChoice(64, 64, 256, 2, 2, 2, 1, 8)
 
@@ -75,6 +75,19 @@ def test_q16_sums_beyond_32_bits_wrap(k: int, total: float) -> None:
     """-128 * -128 summed 2^17 times is 2^31, which is -2^31."""
     plan = plan_of(f"m=1 n=1 k={k} dtype=int8 layout=nt", MmaSyncChoice(16, 32, 256, 1, 1, 2, 1, 1))
     assert launch(plan, a=-128, b=-128).d[0].tolist() == [[total]]
+
+
+@planted(faults.text(r"(static_cast<u32>\(sum\) - both)", r"((\1) & 255)"))
+def test_x18_a_zero_point_is_not_taken_in_an_unsigned_type() -> None:
+    """0 - 1 is -1, and at the far ends of both types nothing wraps. Fault seen: 255."""
+    for zero in ("1", "per_tensor", "per_token"):
+        program = program_of(f"m=1 n=1 k=1 dtype=uint8 dtype_b=int8 zero_point_a={zero}")
+        problem = bind(program, scalars={"zero_point_a": 1} if zero == "per_tensor" else None)
+        vector: dict[str, Any] = {"zero_point_a": 1} if zero == "per_token" else {}
+        assert launch(program, problem, a=0, b=1, **vector).d[0].tolist() == [[-1.0]]
+    ends = "dtype=uint8 dtype_b=int8 zero_point_a=255 zero_point_b=127"
+    program = program_of(f"m=3 n=3 k=5 {ends}")
+    assert (launch(program, a=0, b=-128).d[0] == 5 * -255 * -255).all()
 
 
 def test_sums_add_c_as_integers() -> None:
