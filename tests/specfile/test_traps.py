@@ -240,8 +240,10 @@ EXTRAS = [
     (
         " epilogue: [{bias: {aixs: row}}]}",
         [
-            "47: unknown option 'aixs' of 'bias' (did you mean 'axis'?);"
-            " known: axis, dtype, per_product"
+            (
+                "47: unknown option 'aixs' of 'bias' (did you mean 'axis'?);"
+                " known: axis, dtype, per_product"
+            )
         ],
     ),
     (
