@@ -7,7 +7,8 @@ every other question (``menu``: tile, stages, raster, ..., each narrowed by the 
 searches it for the cheapest candidate (``search``) among those that no constraint rules out
 (``constraints``), by a cost that a person can redo with a pencil (``predict``). These modules stand
 under the same names in each family's folder. The cheapest family's answers are written down with
-their reasons (``questions``) and made a program (``choice``, `assemble`). What nothing serves is
+their reasons (``questions``) and made a program (``choice``, `assemble`), with the kernels before
+and behind it that no family knows of (`around`). What nothing serves is
 refused with the limit and the nearest legal value (``refuse``). `explain` tells the whole story,
 with rivals and rejections.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.around import program_around
 from deepgemm_codegen.decide.bandwidth.choice import BandwidthChoice
 from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
@@ -26,11 +28,9 @@ from deepgemm_codegen.decide.fold import answers_fold, fold, with_asked
 from deepgemm_codegen.decide.mma_sync.choice import MmaSyncChoice
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.repack import Copies, RepackChoice
-from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
 from deepgemm_codegen.decide.rows.choice import RowChoice
 from deepgemm_codegen.decide.simt.choice import SimtChoice
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
-from deepgemm_codegen.decide.zero_points import with_zero_points
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -59,13 +59,11 @@ def decide(spec: GemmSpec, arch: Arch) -> Program:
     check_types(spec, arch)
     solved = fold(spec)
     folded = answers_fold(spec, solved)
-    if solved.computes_scales:
-        values = _decided(values_spec(solved), arch, folded)
-        return with_asked(with_row_scales(values, solved, arch), spec)
-    return with_asked(_decided(solved, arch, folded), spec)
+    program = program_around(solved, arch, lambda inner: _decided(inner, arch, folded))
+    return with_asked(program, spec)
 
 
-def _decided(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Program:
+def _decided(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...]) -> Program:
     """The cheapest program of a spec as it is; ``folded`` says how it came of another."""
     setting = setting_of(spec, arch)
     considered = consider(setting)
@@ -73,5 +71,4 @@ def _decided(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> P
     if winner is None:
         raise refuse(setting)
     decisions = winner.decisions(considered.reason(setting))
-    program = winner.choice.program(spec, arch, decisions + folded)
-    return with_zero_points(program, arch) if spec.zero_points else program
+    return winner.choice.program(spec, arch, decisions + folded)

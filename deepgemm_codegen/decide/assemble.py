@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from deepgemm_codegen.decide.machine import machine_of
-from deepgemm_codegen.decide.problem import canonical_steps, problem_of
+from deepgemm_codegen.decide.problem import canonical_steps, problem_of, why_turned
 from deepgemm_codegen.decide.rows.choice import rows_kernel
 from deepgemm_codegen.decide.rows.search import best_rows
 from deepgemm_codegen.decide.rows.task import row_task
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEPENDENT_FROM",
     "columns_of_b",
+    "copying_blocks",
     "extents_of",
     "program_of",
     "sources",
@@ -123,6 +124,8 @@ def program_of(
         decisions: every question with its answer.
         abreast: tiles that a block computes side by side.
     """
+    if why := why_turned(spec):
+        raise InternalError(f"{spec}: {why}, and no family turns D")
     m, n, k = extents
     output = Output(
         dtype=spec.dtype_d,
@@ -237,6 +240,11 @@ def _filled(copy: MatrixOperand) -> bool:
     return along_mn and not copy.columns.dynamic
 
 
+def copying_blocks(arch: Arch) -> int:
+    """Resident blocks of a copying kernel that the compiler is to plan for; 0 leaves it to it."""
+    return COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
+
+
 def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
     """One of the caller's matrices, from what the product reads of its copy."""
     return Packed(
@@ -258,13 +266,12 @@ def _copying(
     product: KernelPlan, spec: GemmSpec, arch: Arch, matrices: list[Packed], row_threads: int
 ) -> KernelPlan:
     """The kernel before a product that copies its operands; `row_threads` see `Repack`."""
-    blocks = COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
     return replace(
         product,
         name=f"{kernel_name(spec)}_repack",
         spec=spec,
         epilogue=(),
-        body=Repack(tuple(matrices), row_threads, blocks),
+        body=Repack(tuple(matrices), row_threads, copying_blocks(arch)),
         abreast=1,
         schedule=Grid(raster_group=1),
         decisions=(),

@@ -9,8 +9,10 @@ from deepgemm_codegen.decide.families import Considered, consider
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
 from deepgemm_codegen.decide.fold import answers_fold, fold
 from deepgemm_codegen.decide.misses import Rejection
+from deepgemm_codegen.decide.problem import why_turned
 from deepgemm_codegen.decide.refuse import check_types, refuse
 from deepgemm_codegen.decide.row_scales import row_scales_answer, row_scales_clocks, values_spec
+from deepgemm_codegen.decide.turn import rows_spec, turn_answer, turn_clocks
 from deepgemm_codegen.decide.zero_points import zero_points_answer, zero_points_clocks
 
 if TYPE_CHECKING:
@@ -129,12 +131,20 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
     """
     check_types(spec, arch)
     solved = fold(spec)
-    folded = answers_fold(spec, solved)
-    if solved.computes_scales:
-        told = _with_row_scales(_explained(values_spec(solved), arch, folded), solved, arch)
-    else:
-        told = _explained(solved, arch, folded)
+    told = _told(solved, arch, answers_fold(spec, solved))
     return replace(told, spec=str(spec), given=_given(spec, told.decisions))
+
+
+def _told(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Explanation:
+    """The explanation of a spec that is not folded, with the kernels before and behind."""
+    if why_turned(spec):
+        told = _told(rows_spec(spec), arch, folded)
+        return _longer(told, turn_answer(spec, arch), turn_clocks(spec, arch), arch)
+    if spec.computes_scales:
+        told = _explained(values_spec(spec), arch, folded)
+        answer = row_scales_answer(spec, arch, len(told.decisions) + 1)
+        return _longer(told, answer, row_scales_clocks(spec, arch), arch)
+    return _explained(spec, arch, folded)
 
 
 def _given(spec: GemmSpec, decisions: tuple[Decision, ...]) -> tuple[Given, ...]:
@@ -170,12 +180,6 @@ def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) ->
         return told
     answer = zero_points_answer(spec, arch, len(told.decisions) + 1)
     return _longer(told, answer, zero_points_clocks(spec, arch), arch)
-
-
-def _with_row_scales(values: Explanation, spec: GemmSpec, arch: Arch) -> Explanation:
-    """The explanation of a product with that of the kernel behind it."""
-    answer = row_scales_answer(spec, arch, len(values.decisions) + 1)
-    return _longer(values, answer, row_scales_clocks(spec, arch), arch)
 
 
 def _longer(told: Explanation, answer: Decision, clocks: float, arch: Arch) -> Explanation:

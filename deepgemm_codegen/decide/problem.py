@@ -1,7 +1,8 @@
 """The spec in the plan's roles: what every question of the tree asks about.
 
 A spec with a transposed D is planned as D^T = B^T * A^T (see `deepgemm_codegen.plan`), so here m
-is the extent of the plan's rows and ``a`` the operand that lies along them.
+is the extent of the plan's rows and ``a`` the operand that lies along them; but where D has to be
+computed by rows (`why_turned`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.epilogue import EpilogueStep
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["Problem", "canonical_steps", "problem_of", "promotes"]
+__all__ = ["Problem", "canonical_steps", "problem_of", "promotes", "why_turned"]
 
 
 class Problem(NamedTuple):
@@ -99,6 +100,21 @@ class Problem(NamedTuple):
 def promotes(spec: GemmSpec, arch: Arch) -> bool:
     """Whether sums leave the tensor core on the way: where it keeps less of them than fp32 does."""
     return spec.accumulate == "promoted" and arch.fp8_sum_bits < FP32.mantissa_bits
+
+
+def why_turned(spec: GemmSpec) -> str:
+    """Why D is computed by rows and turned; empty where it is not."""
+    if not spec.multiplies and "t" in (spec.layout[0], spec.layout_d):
+        return "without a product rows are computed as they lie"
+    if spec.layout_d == "n":
+        return ""
+    if spec.norm is not None:
+        return f"{spec.epilogue[spec.norm].kind} wants whole rows"
+    if spec.pairs is not None:
+        return f"{spec.pairs.kind} pairs columns"
+    if spec.computes_scales:
+        return "a scale wants the whole row"
+    return "scales by block lie along A's rows" if spec.block_scaled else ""
 
 
 def canonical_steps(spec: GemmSpec) -> tuple[EpilogueStep, ...]:

@@ -60,6 +60,7 @@ class LaunchMemory:
     ) -> None:
         self._problem, self._inputs = problem, inputs
         self._aligned, self._whole = aligned, whole
+        self._regions = {region.name for region in problem.program.workspace.regions}
         self._buffers: dict[str, GlobalBuffer] = {
             name: self._place(problem.matrix(name), bits, writable=True)
             for name, bits in outputs.items()
@@ -114,6 +115,8 @@ class LaunchMemory:
         problem = self._problem
         described = next(m for m in kernel.tensor_maps if m.name == name)
         pointer = described.pointer
+        if pointer not in self._buffers and pointer in self._regions:
+            self._buffers[pointer] = self._region(pointer)
         if pointer not in self._buffers:
             matrix = problem.matrix(pointer)
             if pointer in self._inputs.values:

@@ -2,10 +2,10 @@
 
 A `Program` is an ordered tuple of `KernelPlan`s and the workspace through which they pass on what
 they computed. A `KernelPlan` has a common head, exactly one body (how a tile is computed:
-`MmaSync`, `Wgmma`, `Bandwidth` or `Simt`; of partial sums, `Reduce`; of copies, `Repack`; of whole
-rows, `Rows` or `RowScales`; of zero points, `ZeroPoints`) and exactly one schedule (which block
-computes which tile: `Grid` or `Persistent`). Everything a template prints is a field or a property
-here.
+`MmaSync`, `Wgmma`, `Bandwidth` or `Simt`; of partial sums, `Reduce`; of copies, `Repack` or `Turn`;
+of whole rows, `Rows` or `RowScales`; of zero points, `ZeroPoints`) and exactly one schedule (which
+block computes which tile: `Grid` or `Persistent`). Everything a template prints is a field or a
+property here.
 
 Roles after canonicalisation: a spec with a transposed D is planned as D^T = B^T * A^T, so a plan's
 D is always row-major. `KernelPlan.transposed` remembers it. Names (``M``, ``LDA``, the argument
@@ -43,11 +43,13 @@ from deepgemm_codegen.plan.signature import (
     reduce_parameters,
     repack_parameters,
     row_scales_parameters,
+    turn_parameters,
     zero_points_parameters,
 )
 from deepgemm_codegen.plan.simt import Simt
 from deepgemm_codegen.plan.tensor_maps import tensor_maps
 from deepgemm_codegen.plan.tiles import PARTIALS
+from deepgemm_codegen.plan.turn import Turn, turned_name
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.plan.workspace import NO_WORKSPACE, Workspace
 from deepgemm_codegen.plan.zero_points import ZEROS, ZeroPoints
@@ -73,13 +75,14 @@ __all__ = [
     "RowScales",
     "Rows",
     "Simt",
+    "Turn",
     "Wgmma",
     "ZeroPoints",
     "as_program",
 ]
 
 
-ASIDE = (Reduce, Repack, Rows, RowScales, ZeroPoints)
+ASIDE = (Reduce, Repack, Rows, RowScales, Turn, ZeroPoints)
 """Bodies that multiply nothing: they stand before or behind a product, or alone."""
 
 
@@ -123,6 +126,7 @@ class KernelPlan:
         followed: whether the kernel behind it is launched so, and is let in early.
         abreast: tiles that a block computes side by side, each with threads and shared memory of
             its own; what the body says is then of one tile.
+        turned: matrices of its steps that lie by rows in the workspace, see `Turn`.
     """
 
     name: str
@@ -135,12 +139,15 @@ class KernelPlan:
     batch: int
     output: Output
     epilogue: tuple[EpilogueStep, ...]
-    body: MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack | Rows | RowScales | ZeroPoints
+    body: (
+        MmaSync | Wgmma | Bandwidth | Simt | Reduce | Repack | Rows | RowScales | Turn | ZeroPoints
+    )
     schedule: Grid | Persistent
     decisions: tuple[Decision, ...] = ()
     dependent: bool = False
     followed: bool = False
     abreast: int = 1
+    turned: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -165,33 +172,50 @@ class KernelPlan:
     @property
     def kernel_parameters(self) -> tuple[Parameter, ...]:
         """The kernel's arguments, in order; the caller's, where nothing else stands for one."""
-        if isinstance(self.body, (Repack, RowScales, ZeroPoints)):
-            return self._side_parameters(self.body)
+        if isinstance(self.body, (Repack, RowScales, Turn, ZeroPoints)):
+            return self._placed(self._side_parameters(self.body))
         if isinstance(self.body, Rows) and not self.body.parts:
-            return self._written(self.parameters)
+            return self._placed(self.parameters)
         if isinstance(self.body, Reduce | Rows):
-            return self._written(reduce_parameters(self.spec, PARTIALS))
+            return self._placed(reduce_parameters(self.spec, PARTIALS))
         read = {operand.source for operand in self.body.operands}
         packed = {name: region for name, region in PACKED.items() if region in read}
         if self.output.partial:
             return partial_parameters(self.spec, self.tensor_maps, packed, PARTIALS)
-        return self._written(kernel_parameters(self.spec, self.tensor_maps, packed))
+        if self.output.pointer != "d":
+            packed["d"] = self.output.pointer
+        return self._placed(kernel_parameters(self.spec, self.tensor_maps, packed))
 
-    def _side_parameters(self, body: Repack | RowScales | ZeroPoints) -> tuple[Parameter, ...]:
-        """Those of a kernel that prepares operands, or makes D of values."""
+    def _side_parameters(
+        self, body: Repack | RowScales | Turn | ZeroPoints
+    ) -> tuple[Parameter, ...]:
+        """Those of a kernel that prepares operands, makes D of values, or turns matrices."""
+        if isinstance(body, Turn):
+            return turn_parameters(self.spec, body)
         if isinstance(body, RowScales):
             return row_scales_parameters(self.spec, VALUES, body.scale)
         if isinstance(body, ZeroPoints):
             return zero_points_parameters(self.spec, body.operands)
         return repack_parameters(self.spec, body.matrices)
 
-    def _written(self, found: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-        """Parameters with the region that stands for D, where one does."""
-        pointer = self.output.pointer
-        if pointer == "d":
-            return found
-        region = Parameter(pointer, "region", self.output.dtype, written=True)
-        return tuple(region if p.name == "d" else p for p in found)
+    def _placed(self, found: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+        """Parameters with the regions that stand for D, C and matrices of steps, where some do."""
+        elsewhere = {p.name for p in found if self.place_of(p.name) != p.name}
+        return tuple(
+            Parameter(self.place_of(p.name), "region", p.dtype, written=p.written)
+            if p.name in elsewhere
+            else p
+            for p in found
+            if p.name.removeprefix("ld") == p.name or p.name[2:] not in elsewhere
+        )
+
+    def place_of(self, argument: str) -> str:
+        """What holds a matrix like D: the caller's argument, or a region of the workspace."""
+        if argument == "d":
+            return self.output.pointer
+        if argument == "c":
+            return self.output.c_pointer
+        return turned_name(argument) if argument in self.turned else argument
 
     @property
     def starts_early(self) -> bool:
@@ -300,7 +324,7 @@ class KernelPlan:
         """Blocks of the one-dimensional grid; a persistent one also over ``sms``."""
         if isinstance(self.body, (Repack, ZeroPoints)):
             return self.body.blocks
-        if isinstance(self.body, (Bandwidth, Reduce, Rows, RowScales, Simt)):
+        if isinstance(self.body, (Bandwidth, Reduce, Rows, RowScales, Simt, Turn)):
             return self.tiles if self.abreast == 1 else ceildiv(self.tiles, self.abreast)
         if isinstance(self.body, MmaSync):
             parts = times(self.tiles, Number(self.k.split))
@@ -335,8 +359,9 @@ class Program:
 
     @property
     def product(self) -> KernelPlan:
-        """The kernel that multiplies, or the only one: its tiles are the program's."""
-        return next((kernel for kernel in self.kernels if kernel.multiplies), self.kernels[0])
+        """The kernel that multiplies, or else the first by rows: its tiles are the program's."""
+        own = [kernel for kernel in self.kernels if not isinstance(kernel.body, Turn)]
+        return next((kernel for kernel in own if kernel.multiplies), own[0])
 
     @property
     def spec(self) -> GemmSpec:

@@ -35,6 +35,7 @@ class Rows:
             do not, elements are taken one by one.
         parts: partial sums of an element, of a product; 0 where A is read.
         leading: elements from row to row of what is read; None when known at run time.
+        source: the argument that is read: A, the region that stands for it, or the partial sums.
     """
 
     warps_m: int
@@ -45,6 +46,7 @@ class Rows:
     checked: bool
     parts: int
     leading: int | None
+    source: str
 
     @property
     def role(self) -> str:
@@ -77,14 +79,9 @@ class Rows:
         return self.parts * (self.held or 1) * self.vector > SUMS_READ
 
     @property
-    def source(self) -> str:
-        """The argument that is read: A, or the partial sums."""
-        return "partials" if self.parts else "a"
-
-    @property
     def leading_symbol(self) -> str:
         """What holds the leading dimension of what is read."""
-        name = "ldp" if self.parts else "lda"
+        name = "ldp" if self.parts else f"ld{self.source}"
         return name if self.leading is None else name.upper()
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.plan.repack import Packed
     from deepgemm_codegen.plan.tma import TensorMap
+    from deepgemm_codegen.plan.turn import Turn
     from deepgemm_codegen.plan.zero_points import OperandZeros
     from deepgemm_codegen.spec import GemmSpec
 
@@ -27,6 +28,7 @@ __all__ = [
     "reduce_parameters",
     "repack_parameters",
     "row_scales_parameters",
+    "turn_parameters",
     "zero_points_parameters",
 ]
 
@@ -161,7 +163,7 @@ def kernel_parameters(
     Args:
         spec: what is computed.
         tensor_maps: stand for the pointers that only TMA follows.
-        packed: regions that hold copies of operands, by operand, and stand for them.
+        packed: regions that stand for operands, as their copies do, or for D, by argument.
     """
     mapped = {tensor_map.pointer: tensor_map.name for tensor_map in tensor_maps}
     strides = {f"ld{name}" for name in (*mapped, *packed)}
@@ -171,7 +173,7 @@ def kernel_parameters(
         if pointer in mapped:
             found.append(Parameter(mapped[pointer], "map"))
         elif parameter.name in packed:
-            found.append(Parameter(pointer, "region", parameter.dtype))
+            found.append(Parameter(pointer, "region", parameter.dtype, written=parameter.written))
         elif parameter.name not in strides and parameter.name not in ZERO_POINTS:
             found.append(parameter)
     if spec.zero_points:
@@ -217,6 +219,15 @@ def row_scales_parameters(spec: GemmSpec, values: str, scale: str) -> tuple[Para
     used = ("d", scale, "m", "ldd")
     found = (p for p in parameters(spec) if p.name in used)
     return (Parameter(values, "region", FP32), *found)
+
+
+def turn_parameters(spec: GemmSpec, body: Turn) -> tuple[Parameter, ...]:
+    """The arguments of a kernel that copies matrices between the caller's and the workspace."""
+    inwards = body.way == "in"
+    regions = (Parameter(m.region, "region", m.dtype, written=inwards) for m in body.matrices)
+    used = {"m", "n", *(m.name for m in body.matrices), *(f"ld{m.name}" for m in body.matrices)}
+    used |= {"beta"} if any(matrix.asked for matrix in body.matrices) else set()
+    return (*regions, *(p for p in parameters(spec) if p.name in used))
 
 
 def zero_points_parameters(

@@ -52,10 +52,10 @@ def _of_operand(spec: GemmSpec, operand: TmaOperand) -> TensorMap:
 
 
 def _of_output(spec: GemmSpec, body: Wgmma, output: Output, m: Extent, n: Extent) -> TensorMap:
-    columns, stride = body.store_panels[0], _stride("d", output.leading)
+    columns, stride = body.store_panels[0], _stride(output.pointer, output.leading)
     return TensorMap(
         name="map_d",
-        pointer="d",
+        pointer=output.pointer,
         dtype=output.dtype,
         inner=n.expression,
         outer=m.expression,
@@ -64,7 +64,7 @@ def _of_output(spec: GemmSpec, body: Wgmma, output: Output, m: Extent, n: Extent
         box_outer=body.store_rows,
         swizzle_bytes=columns * output.dtype.bytes,
         batch=spec.matrices("d"),
-        batch_stride=_batch_stride(spec, "d", times(m.expression, stride)),
+        batch_stride=_batch_stride(spec, output.pointer, times(m.expression, stride)),
     )
 
 

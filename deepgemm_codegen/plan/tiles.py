@@ -325,6 +325,7 @@ class Output:
         halves: columns of the slab that make one of D.
         saturates: whether an 8-bit float is at most the largest finite number.
         pointer: what it is written through: the caller's ``d``, or a region of the workspace.
+        c_pointer: what C is read through, likewise.
     """
 
     dtype: DType
@@ -337,6 +338,7 @@ class Output:
     saturates: bool = True
     halves: int = 1
     pointer: str = "d"
+    c_pointer: str = "c"
 
     @property
     def overflows_to_nan(self) -> bool:
@@ -345,14 +347,15 @@ class Output:
 
     @property
     def leading_symbol(self) -> str:
-        """``LDD`` or ``ldd``; of partial sums ``LDP`` or ``ldp``; of other regions ``LDV``."""
-        name = "ldp" if self.partial else f"ld{self.pointer[0]}"
+        """``LDD`` or ``ldd``; of partial sums ``LDP``; of other regions such as ``LDD_TURNED``."""
+        name = "ldp" if self.partial else f"ld{self.pointer}"
         return name if self.leading is None else name.upper()
 
     @property
     def c_leading_symbol(self) -> str:
-        """``LDC`` or ``ldc``."""
-        return "ldc" if self.c_leading is None else "LDC"
+        """``LDC`` or ``ldc``, or that of the region that stands for C."""
+        name = f"ld{self.c_pointer}"
+        return name if self.c_leading is None else name.upper()
 
     @property
     def halved(self) -> str:

@@ -159,11 +159,12 @@ def staged_vectors(plan: KernelPlan) -> tuple[VectorText, ...]:
 
 
 def matrix_text(plan: KernelPlan, name: str, operand: StepOperand) -> MatrixText:
-    """A matrix that a step reads, under the name of its argument."""
-    leading = f"ld{name}"
+    """A matrix that a step reads, under the name of its argument, or of what stands for it."""
+    place = plan.place_of(name)
+    leading = f"ld{place}"
     if plan.spec.leading_of(operand):
         leading = leading.upper()
-    return MatrixText(name, operand.dtype.name, leading, f"{name}_row")
+    return MatrixText(place, operand.dtype.name, leading, f"{name}_row")
 
 
 def _float_literal(text: str) -> str:

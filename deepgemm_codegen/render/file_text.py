@@ -16,6 +16,7 @@ from deepgemm_codegen.plan.expressions import in_c
 from deepgemm_codegen.plan.repack import Repack
 from deepgemm_codegen.plan.row_scales import RowScales
 from deepgemm_codegen.plan.tma import TMA_ALIGNMENT
+from deepgemm_codegen.plan.turn import Turn
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.plan.workspace import ALIGNMENT
 from deepgemm_codegen.plan.zero_points import ZeroPoints
@@ -26,14 +27,13 @@ from deepgemm_codegen.spec.precision import integer_sums
 
 if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
-    from deepgemm_codegen.epilogue import StepOperand
     from deepgemm_codegen.plan import KernelPlan, Program
     from deepgemm_codegen.plan.signature import Parameter
     from deepgemm_codegen.plan.tiles import Extent
     from deepgemm_codegen.plan.workspace import Region
     from deepgemm_codegen.spec.batching import Stride
 
-_FORMULA_COLUMNS = 61
+_FORMULA_COLUMNS = 60
 """The longest formula that the line it stands in has room for."""
 
 POINTER_BYTES = 8
@@ -113,15 +113,21 @@ def _alignments(program: Program, arguments: tuple[Parameter, ...]) -> tuple[tup
         if isinstance(body, Repack):
             found |= {m.source: m.dtype.bytes for m in body.matrices if m.dtype.bytes > 1}
             continue
+        if isinstance(body, Turn):
+            found |= {m.name: m.vector * m.dtype.bytes for m in body.matrices}
+            continue
         if isinstance(body, Rows):
             found |= _row_alignments(plan, body)
         elif not isinstance(body, (Reduce, RowScales, Wgmma)):
             found |= {o.source: o.vector_bytes for o in body.operands}
         if output.c_dtype is not None:
-            found["c"] = output.vector * output.c_dtype.bytes
+            found[output.c_pointer] = output.vector * output.c_dtype.bytes
         if not output.partial and output.pointer == "d":
             found["d"] = output.vector * output.dtype.bytes
-        found |= {name: output.vector * operand.dtype.bytes for name, operand in matrices_of(plan)}
+        found |= {
+            plan.place_of(name): output.vector * operand.dtype.bytes
+            for name, operand in matrices_of(plan)
+        }
         found |= {tensor_map.pointer: TMA_ALIGNMENT for tensor_map in plan.tensor_maps}
     if program.workspace.regions:
         found["workspace"] = ALIGNMENT
@@ -136,7 +142,7 @@ def _alignments(program: Program, arguments: tuple[Parameter, ...]) -> tuple[tup
 def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
     """The same of a row kernel's own: A, and the vectors of its norm."""
     spec = plan.spec
-    found = {} if body.parts else {"a": body.vector * spec.dtype_a.bytes}
+    found = {} if body.parts else {body.source: body.vector * spec.dtype_a.bytes}
     for operand in () if spec.norm is None else spec.epilogue[spec.norm].operands:
         name = operand.argument(spec.norm or 0)
         found[name] = min(body.vector * operand.dtype.bytes, 16)
@@ -173,7 +179,7 @@ def _dim_name(program: Program, letter: str) -> str:
     """The argument that holds the contiguous length of an operand."""
     spec = program.solved
     if not spec.multiplies:
-        return "n"
+        return "m" if (spec.layout[0] if letter == "a" else spec.layout_d) == "t" else "n"
     layout = {"a": spec.layout[0], "b": spec.layout[1]}.get(letter, spec.layout_d)
     normal, transposed = {"a": ("k", "m"), "b": ("n", "k")}.get(letter, ("n", "m"))
     name = transposed if layout == "t" else normal
@@ -190,7 +196,7 @@ def file_text_of(program: Program) -> FileText:
         ("LDB", spec.ldb if spec.multiplies else 0),
         ("LDC", spec.ldc),
         ("LDD", spec.ldd),
-        *((f"LD{name.upper()}", spec.leading_of(o)) for name, o in _matrices(program)),
+        *_of_matrices(program),
         *_pitches(program),
         *_scale_lines(program),
     )
@@ -235,13 +241,20 @@ def _rounds_up(program: Program) -> bool:
 
 
 def _pitches(program: Program) -> tuple[tuple[str, int], ...]:
-    """(constant, elements from row to row) of what lies in the workspace: copies, and values."""
+    """(constant, elements from row to row) of what lies in the workspace: copies, and values.
+
+    Beside matrices of steps that are turned stand those of the caller's, too.
+    """
     bodies = [kernel.body for kernel in program.kernels]
     copies = [m for body in bodies if isinstance(body, Repack) for m in body.matrices]
+    turned = [m for body in bodies if isinstance(body, Turn) for m in body.matrices]
+    regions = {matrix.region for matrix in turned}
     outputs = [kernel.output for kernel in program.kernels if kernel.output.pointer != "d"]
     return (
         *((matrix.pitch_symbol, matrix.pitch) for matrix in copies),
-        *((output.leading_symbol, output.leading or 0) for output in outputs),
+        *((m.leading_symbol, m.leading or 0) for m in turned if len(m.name) > 1),
+        *((m.pitch_symbol, m.pitch) for m in turned),
+        *((o.leading_symbol, o.leading or 0) for o in outputs if o.pointer not in regions),
     )
 
 
@@ -254,9 +267,14 @@ def _scale_lines(program: Program) -> tuple[tuple[str, int], ...]:
     return tuple((f"LD{name.upper()}", line(n)) for name, e, n in counts if not e.dynamic)
 
 
-def _matrices(program: Program) -> list[tuple[str, StepOperand]]:
-    """(argument, operand) of every matrix of an epilogue step, of whichever kernel."""
-    return [found for kernel in program.kernels for found in matrices_of(kernel)]
+def _of_matrices(program: Program) -> list[tuple[str, int]]:
+    """(constant, elements from row to row) of the matrices of steps that kernels find by rows."""
+    return [
+        (f"LD{name.upper()}", kernel.spec.leading_of(operand))
+        for kernel in program.kernels
+        for name, operand in matrices_of(kernel)
+        if name not in kernel.turned
+    ]
 
 
 def _start(region: Region) -> str:

@@ -9,6 +9,7 @@ from deepgemm_codegen.plan.bandwidth import Bandwidth
 from deepgemm_codegen.plan.bodies import MmaSync, Reduce
 from deepgemm_codegen.plan.repack import VECTOR_BYTES, Repack
 from deepgemm_codegen.plan.simt import Simt
+from deepgemm_codegen.plan.turn import Turn
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.plan.zero_points import ZeroPoints
 from deepgemm_codegen.render.epilogue_text import output_primitives
@@ -81,6 +82,8 @@ def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
         return row_primitives(plan)
     if isinstance(plan.body, Repack):
         return [("load_words", VECTOR_BYTES), ("shift_words", 0), ("request_16", 0)]
+    if isinstance(plan.body, Turn):
+        return []
     if isinstance(plan.body, ZeroPoints):
         less = any(operand.less for operand in plan.body.operands)
         return [("with_zero", 0), *([("less_zero", 0)] if less else [])]

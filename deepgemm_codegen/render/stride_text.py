@@ -9,6 +9,7 @@ from deepgemm_codegen.plan import Rows
 from deepgemm_codegen.plan.bodies import Reduce
 from deepgemm_codegen.plan.repack import Repack
 from deepgemm_codegen.plan.row_scales import VALUES, RowScales
+from deepgemm_codegen.plan.turn import Turn
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.plan.zero_points import ZEROS, ZeroPoints
 from deepgemm_codegen.render.epilogue_text import matrices_of, matrix_text
@@ -96,9 +97,11 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
     if isinstance(plan.body, (Repack, ZeroPoints)):
         return ()
     found: list[tuple[str, str]] = []
+    if isinstance(plan.body, Turn):
+        return _turned_strides(plan, plan.body)
     if isinstance(plan.body, RowScales):
         scale = plan.body.scale, f"i64{{ {plan.m.symbol} }}"
-        found = [(VALUES, f"{plan.m.symbol} * LDV"), scale]
+        found = [(VALUES, f"{plan.m.symbol} * LD{VALUES.upper()}"), scale]
     elif not isinstance(plan.body, (Wgmma, Reduce, Rows)):
         found = [
             (str(o.source), f"{o.rows.symbol} * {o.leading_symbol}") for o in plan.body.operands
@@ -110,16 +113,27 @@ def batch_strides(plan: KernelPlan) -> tuple[tuple[str, str], ...]:
         rows = f"{parts}{plan.m.symbol} * {plan.body.leading_symbol}"
         found.append((plan.body.source, rows))
     if output.c_dtype is not None:
-        found.append(("c", f"{plan.m.symbol} * {output.c_leading_symbol}"))
+        found.append((output.c_pointer, f"{plan.m.symbol} * {output.c_leading_symbol}"))
     if not output.partial and output.pointer not in {each.pointer for each in plan.tensor_maps}:
         found.append((output.pointer, f"{plan.m.symbol} * {output.leading_symbol}"))
     strides = [(pointer, stride_of(plan, pointer, dense)) for pointer, dense in found]
     strides = [(pointer, stride) for pointer, stride in strides if stride]
     for name, operand in matrices_of(plan):
-        leading = matrix_text(plan, name, operand).leading
-        strides.append((name, f"{plan.m.symbol} * {leading}"))
+        matrix = matrix_text(plan, name, operand)
+        strides.append((matrix.name, f"{plan.m.symbol} * {matrix.leading}"))
     strides += _vectors(plan) + _scales(plan) + _zeros(plan)
     return tuple(sorted((name, f"({s})" if " " in s else s) for name, s in strides))
+
+
+def _turned_strides(plan: KernelPlan, body: Turn) -> tuple[tuple[str, str], ...]:
+    """Those of a kernel that turns matrices: the caller's by columns, the others by rows."""
+    found = []
+    for matrix in body.matrices:
+        dense = f"{plan.n.symbol} * {matrix.leading_symbol}"
+        if stride := stride_of(plan, matrix.name, dense):
+            found.append((matrix.name, stride))
+        found.append((matrix.region, f"{plan.m.symbol} * {matrix.pitch_symbol}"))
+    return tuple(sorted((name, f"({s})" if " " in s else s) for name, s in found))
 
 
 def batch_pointers(plan: KernelPlan, arguments: tuple[Parameter, ...]) -> tuple[PointerText, ...]:

@@ -116,7 +116,7 @@ def map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
 
     if not isinstance(plan.body, Wgmma):
         return ()
-    sizes = {"d": (plan.n.symbol, plan.m.symbol)}
+    sizes = {plan.output.pointer: (plan.n.symbol, plan.m.symbol)}
     sizes |= {o.source: (o.inner_symbol, o.rows.symbol) for o in plan.body.operands}
     return tuple(
         MapText(

@@ -59,11 +59,6 @@ def check_quantization(spec: GemmSpec) -> None:
             f"epilogue step '{step.kind}' is followed by '{after.kind}', but it makes D; put it"
             " last"
         )
-    if step.computed is not None and spec.layout_d == "t":
-        raise InputError(
-            f"epilogue step '{step.kind}' computes scales of rows, which a block reads as they"
-            " lie, so D is row-major; leave layout_d out"
-        )
     if step.computed is not None and spec.n.dynamic:
         raise InputError(
             f"n = {spec.n}: epilogue step '{step.kind}' computes scales of rows, whose length"
@@ -84,16 +79,12 @@ def check_vectors(spec: GemmSpec) -> None:
 
 
 def check_pairs(spec: GemmSpec) -> None:
-    """Where two columns make one, D is row-major, there is no C, and matrices come behind."""
+    """Where two columns make one, there is no C, and matrices come behind."""
     step = spec.pairs
     if step is None:
         return
     what = f"epilogue step '{step.kind}'"
     check_range(spec.b_columns.size, f"{what}: B's columns", 1, MAX_DIMENSION)
-    if spec.layout_d == "t":
-        raise InputError(
-            f"{what} pairs the columns of a row, so D is row-major; leave layout_d out"
-        )
     if spec.dtype_c is not None:
         raise InputError(
             f"{what} halves what C would be added to; leave dtype_c out, and put a residual"
@@ -111,7 +102,7 @@ def check_pairs(spec: GemmSpec) -> None:
 
 
 def check_norms(spec: GemmSpec) -> None:
-    """At most one norm, along rows that lie as they are read; no product, nothing of one."""
+    """At most one norm; no product, nothing of one."""
     if not spec.multiplies:
         _check_alone(spec)
     if spec.norm is None:
@@ -128,11 +119,6 @@ def check_norms(spec: GemmSpec) -> None:
             f"epilogue step '{spec.pairs.kind}' pairs sums, of which '{kind}' needs whole rows;"
             " leave the norm to a kernel of its own, with op = epilogue"
         )
-    if spec.layout_d == "t":
-        raise InputError(
-            f"layout_d = t: epilogue step '{kind}' runs along rows of D, which then lie apart;"
-            " leave layout_d out"
-        )
     if spec.n.size > MAX_NORM:
         raise InputError(
             f"n = {spec.n.size}: too long for epilogue step '{kind}'; the most is {MAX_NORM},"
@@ -148,7 +134,13 @@ def check_norms(spec: GemmSpec) -> None:
 
 
 def _check_alone(spec: GemmSpec) -> None:
-    """Steps that want a product are refused without one."""
+    """Steps that want a product are refused without one, and a letter of B."""
+    if spec.layout[1] != "n":
+        nearest = f"{spec.layout[0]}n"
+        raise InputError(
+            f"layout = {spec.layout}: op = epilogue has no B, whose letter is the second; give"
+            f" {nearest}"
+        )
     if spec.pairs is not None:
         raise InputError(
             f"op = epilogue: step '{spec.pairs.kind}' pairs columns of a product's B; leave op out"
@@ -220,11 +212,6 @@ def _check_scaled_product(spec: GemmSpec, both: str) -> None:
         raise InputError(
             f"n = {spec.n}: with {both} each of the halves of B that {spec.pairs.kind} pairs begins"
             f" with a block of its own; give n a multiple of {BLOCK}"
-        )
-    if spec.layout_d == "t":
-        raise InputError(
-            f"layout_d = t: with {both} D is row-major, so that a block has A's rows; leave"
-            " layout_d out"
         )
     if spec.k.size == 0:
         raise InputError(f"k = 0: with {both} there has to be a block of k; the smallest k is 1")

@@ -38,7 +38,7 @@ OPS = ("product", "epilogue")
 """What D is made of: A times B, or A alone."""
 
 _OF_PRODUCTS = (
-    *("k", "dtype_b", "dtype_c", "dtype_acc", "accumulate", "layout", "layout_d"),
+    *("k", "dtype_b", "dtype_c", "dtype_acc", "accumulate"),
     *("scale_a", "scale_b"),
     *("ldb", "ldc", "stride_b", "stride_c", "align_b", "align_c"),
 )

@@ -161,11 +161,8 @@ def test_overrides_that_no_row_kernel_has(text: str, message: str) -> None:
             ),
         ),
         (
-            "m=1 n=1 k=1 layout_d=t epilogue=layer_norm",
-            (
-                "layout_d = t: epilogue step 'layer_norm' runs along rows of D, which"
-                " then lie apart; leave layout_d out"
-            ),
+            "op=epilogue m=1 n=1 layout=tt layout_d=t epilogue=layer_norm",
+            "layout = tt: op = epilogue has no B, whose letter is the second; give tn",
         ),
         (
             "m=1 n=1 k=1 epilogue=layer_norm,rms_norm",

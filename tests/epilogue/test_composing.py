@@ -39,7 +39,7 @@ def specs(draw: st.DrawFn) -> tuple[str, str]:
         words.append("layout=nt")
     else:
         words.append(f"layout={draw(st.sampled_from(['nn', 'nt']))}")
-        words.append(f"layout_d={'n' if gated else draw(st.sampled_from('nt'))}")
+        words.append(f"layout_d={draw(st.sampled_from('nt'))}")
         words.append(f"batch={draw(st.sampled_from([1, 2]))}")
     if not gated and draw(st.booleans()):
         words.append("dtype_c=fp16")

@@ -253,13 +253,6 @@ def test_refusals(text: str, message: str) -> None:
             "epilogue step 'residual': align = 24: give a power of two from 2 to 4096 (bytes)",
         ),
         (
-            {"epilogue": "quantize:int8:dynamic", "layout_d": "t"},
-            (
-                "epilogue step 'quantize' computes scales of rows, which a block reads as they"
-                " lie, so D is row-major; leave layout_d out"
-            ),
-        ),
-        (
             {"epilogue": "quantize:int8:dynamic", "n": "dynamic:64"},
             (
                 "n = dynamic:64: epilogue step 'quantize' computes scales of rows, whose length"
@@ -279,13 +272,6 @@ def test_refusals(text: str, message: str) -> None:
             (
                 "epilogue steps 'quantize:int8' and 'quantize:int8': D is made once; leave one of"
                 " them out"
-            ),
-        ),
-        (
-            {"epilogue": "swiglu", "layout_d": "t"},
-            (
-                "epilogue step 'swiglu' pairs the columns of a row, so D is row-major; leave"
-                " layout_d out"
             ),
         ),
         (

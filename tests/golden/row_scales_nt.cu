@@ -22,7 +22,7 @@ enum : i64 {  // leading dimensions, elements
     LDB = 256,
     LDD = 124,
     LDSTORE1 = 124,
-    LDV = 124,
+    LDVALUE_ROWS = 124,
 };
 
 // ---- decisions -----------------------------------------------------------------------------
@@ -220,7 +220,7 @@ gemm_fp16_nt_1001x124x256_sm_80_55487899_product(
     a += batch * (M * LDA);
     b += batch * (N * LDB);
     store1 += batch * (M * LDSTORE1);
-    value_rows += batch * (M * LDV);
+    value_rows += batch * (M * LDVALUE_ROWS);
 
     // -- which tile: groups of RASTER_GROUP tile rows, walked column by column --
     const int group = tile / (RASTER_GROUP * TILES_N);
@@ -402,7 +402,7 @@ gemm_fp16_nt_1001x124x256_sm_80_55487899_product(
             for (int v = 0; v < D_VECTOR; ++v)
                 value[v] = add_bias(value[v], fp16_to_float(bias0[column + v]));
             store_fp16(store1 + (row * LDSTORE1 + column), value);
-            store_d(value_rows + (row * LDV + column), value);
+            store_d(value_rows + (row * LDVALUE_ROWS + column), value);
         }
     }
 }
@@ -481,7 +481,7 @@ gemm_fp16_nt_1001x124x256_sm_80_55487899_scales(
     const int tile = blockIdx.x % (TILES_M * TILES_N);
     d += batch * (M * LDD);
     scale2 += batch * (i64{ M });
-    value_rows += batch * (M * LDV);
+    value_rows += batch * (M * LDVALUE_ROWS);
 
     // -- which tile: groups of RASTER_GROUP tile rows, walked column by column --
     const int group = tile / (RASTER_GROUP * TILES_N);
@@ -496,7 +496,7 @@ gemm_fp16_nt_1001x124x256_sm_80_55487899_scales(
     const int columns = row < M ? static_cast<int>(N) : 0;  // a row beyond D has none
 
     // -- this thread's values, and the largest magnitude among them, as bits: NaN is above all --
-    const fp32* const source = value_rows + (row * LDV + first);
+    const fp32* const source = value_rows + (row * LDVALUE_ROWS + first);
     float value[PASSES][D_VECTOR];
     u32 most = 0;
 #pragma unroll

@@ -26,7 +26,7 @@ enum : i64 {  // leading dimensions, elements
     LDA = 1536,
     LDB = 1536,
     LDD = 1024,
-    LDV = 1024,
+    LDVALUE_ROWS = 1024,
 };
 
 // ---- decisions -----------------------------------------------------------------------------
@@ -519,7 +519,7 @@ gemm_fp16_nt_dyn512x1024x1536_sm_90a_d7f22d89_reduce(
 #pragma unroll
     for (int v = 0; v < D_VECTOR; ++v)
         value[v] = silu(value[v]);
-    store_d(value_rows + (row * LDV + column), value);
+    store_d(value_rows + (row * LDVALUE_ROWS + column), value);
 }
 
 }  // namespace reduce
@@ -621,7 +621,7 @@ gemm_fp16_nt_dyn512x1024x1536_sm_90a_d7f22d89_scales(
     const int columns = row < m ? static_cast<int>(N) : 0;  // a row beyond D has none
 
     // -- this thread's values, and the largest magnitude among them, as bits: NaN is above all --
-    const fp32* const source = value_rows + (row * LDV + first);
+    const fp32* const source = value_rows + (row * LDVALUE_ROWS + first);
     float value[PASSES][D_VECTOR];
     u32 most = 0;
 #pragma unroll

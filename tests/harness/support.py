@@ -17,8 +17,7 @@ from deepgemm_codegen.decide import (
     WgmmaChoice,
     decide,
 )
-from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
-from deepgemm_codegen.decide.zero_points import with_zero_points
+from deepgemm_codegen.decide.around import program_around
 from deepgemm_codegen.harness.blocks import regions_of, written_by
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
@@ -56,11 +55,7 @@ def program_of(text: str, choice: Choice | None = SMALL) -> Program:
     arch = load_arch(spec.arch, spec.gpu, spec.sms)
     if choice is None:
         return decide(spec, arch)
-    planned = values_spec(spec) if spec.computes_scales else spec
-    program = choice.program(planned, arch)
-    if spec.zero_points:
-        program = with_zero_points(program, arch)
-    return with_row_scales(program, spec, arch) if spec.computes_scales else program
+    return program_around(spec, arch, lambda inner: choice.program(inner, arch))
 
 
 def plan_of(text: str, choice: Choice | None = SMALL) -> KernelPlan:

@@ -378,13 +378,6 @@ def test_what_the_scales_product_may_lose_is_in_the_bound() -> None:
             ),
         ),
         (
-            "dtype=e4m3 layout_d=t scale_a=1x128 scale_b=128x128",
-            (
-                "layout_d = t: with scale_a = 1x128 and scale_b = 128x128 D is row-major, so that a"
-                " block has A's rows; leave layout_d out"
-            ),
-        ),
-        (
             "dtype=e4m3 k=0 scale_a=1x128 scale_b=128x128",
             (
                 "k = 0: with scale_a = 1x128 and scale_b = 128x128 there has to be a block of k;"

@@ -288,7 +288,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("another range", WIDE, r"127\.0f", "128.0f"),
     ("no least scale", PLAIN, r"at_least\((__fdiv_rn\([^;]*\)), 1\.17549435e-38f\)", r"\1"),
     ("the scale of the row before", WIDE, r"scale1\[row\]", "scale1[max(row - 1, 0)]"),
-    ("values of another stride", WIDE, r"LDV \+ first", "(LDV - 4) + first"),
+    ("values of another stride", WIDE, r"LDVALUE_ROWS \+ first", "(LDVALUE_ROWS - 4) + first"),
     ("a pass left out", WIDE, r"pass = 0; pass < PASSES;", "pass = 1; pass < PASSES;"),
     ("the values' epilogue left out", WIDE, r"add_bias\(value\[v\], [^;]*\);", "value[v];"),
 ]

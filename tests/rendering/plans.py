@@ -12,9 +12,8 @@ from deepgemm_codegen.decide import (
     SimtChoice,
     WgmmaChoice,
 )
+from deepgemm_codegen.decide.around import program_around
 from deepgemm_codegen.decide.fold import fold, with_asked
-from deepgemm_codegen.decide.row_scales import values_spec, with_row_scales
-from deepgemm_codegen.decide.zero_points import with_zero_points
 from deepgemm_codegen.plan import Decision, Program
 from deepgemm_codegen.spec import GemmSpec
 
@@ -27,11 +26,7 @@ def _plan(
 ) -> Program:
     spec = GemmSpec.from_fields(dict(fields))
     arch = load_arch(spec.arch)
-    planned = values_spec(spec) if spec.computes_scales else spec
-    program = choice.program(planned, arch, DECISIONS)
-    if spec.zero_points:
-        program = with_zero_points(program, arch)
-    return with_row_scales(program, spec, arch) if spec.computes_scales else program
+    return program_around(spec, arch, lambda inner: choice.program(inner, arch, DECISIONS))
 
 
 def _folded(choice: MmaSyncChoice, **fields: object) -> Program:
@@ -1020,6 +1015,41 @@ GOLDEN: dict[str, Program] = {
         epilogue="silu,quantize:e4m3:dynamic",
         launch="dependent",
         arch="sm_90a",
+    ),
+    # Column-major, by rows and turned: C, a residual, two outputs, a batch of pointers.
+    "turned_nn": _plan(
+        MmaSyncChoice(64, 64, 32, 2, 2, 2, 2, 8),
+        m=1001,
+        n=120,
+        k=256,
+        batch=2,
+        stride_d="pointers",
+        dtype_c="fp32",
+        layout_d="t",
+        epilogue="residual,store:fp32,rms_norm,quantize:int8:dynamic",
+        arch="sm_80",
+    ),
+    # The same of pairs that leave by TMA; nothing is turned before.
+    "turned_wgmma_nt": _plan(
+        WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8),
+        m="dynamic:512",
+        n=1024,
+        k=1536,
+        layout="nt",
+        layout_d="t",
+        epilogue="swiglu",
+        launch="dependent",
+        arch="sm_90a",
+    ),
+    # Without a product: A is turned, and D where it is column-major, too.
+    "turned_rows_tn": _plan(
+        RowChoice(1, 4, 2),
+        op="epilogue",
+        m=1000,
+        n="dynamic:512",
+        layout="tn",
+        epilogue="layer_norm",
+        arch="sm_100",
     ),
     # Zero points a row and a column, of operands with k in rows and in columns.
     "zero_points_nn": _plan(

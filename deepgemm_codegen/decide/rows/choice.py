@@ -9,7 +9,7 @@ from deepgemm_codegen.decide.occupancy import register_cap
 from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.decide.split_k import partial_leading
 from deepgemm_codegen.plan import Decision, Grid, KernelPlan, Program, Rows
-from deepgemm_codegen.plan.tiles import WARP, Extent, Output
+from deepgemm_codegen.plan.tiles import PARTIALS, WARP, Extent, Output
 from deepgemm_codegen.spec.naming import kernel_name
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def rows_kernel(
         checked=task.checked,
         parts=task.parts,
         leading=leading,
+        source=PARTIALS if task.parts else "a",
     )
     return KernelPlan(
         name=kernel_name(spec),
