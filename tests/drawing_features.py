@@ -46,6 +46,8 @@ LAST = (
 
 ALONE = 0.15
 """Share of specs without a product."""
+BY_ROWS = ("swiglu", "geglu", "norm", "dynamic")
+"""Words of steps for which a column-major D is computed by rows, and turned."""
 
 CHOICES: dict[str, tuple[object, ...]] = {
     "family": ("mma_sync", "wgmma", "bandwidth", "simt"),
@@ -119,6 +121,18 @@ def _fields(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
         fields["launch"] = "dependent"
     if by_chance(0.5):
         fields |= _lying(chooser, fields)
+    return _turned(chooser, fields)
+
+
+def _turned(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:
+    """The same with a column-major D where steps are computed by rows, or without a product."""
+    by_rows = any(word in str(fields.get("epilogue", "")) for word in BY_ROWS)
+    if by_rows and chooser.random() < 0.3:
+        fields["layout_d"] = "t"
+    if chooser.random() < 0.06:
+        fields = _alone(chooser, fields)
+    if chooser.random() < 0.3:
+        fields |= _lying_like_d(chooser, fields)
     return fields
 
 
@@ -177,6 +191,25 @@ def _matrices(chooser: random.Random, letter: str, m: int, n: int, batch: int) -
         found |= {f"ld{letter}": batch * leading, f"stride_{letter}": leading}
     if chooser.random() < 0.15:
         found[f"align_{letter}"] = chooser.choice([4, 8])
+    return found
+
+
+def _alone(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:
+    """The same without a product, as far as that goes."""
+    kept = ("m", "n", "arch", "layout_d", "dtype_d", "epilogue", "launch")
+    found: dict[str, object] = {name: fields[name] for name in kept if name in fields}
+    found |= {"op": "epilogue", "layout": chooser.choice(["nn", "nn", "tn"])}
+    return found | {"dtype": chooser.choice(["fp16", "bf16", "fp32"])}
+
+
+def _lying_like_d(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:
+    """Leading dimensions and alignments of C and D."""
+    length = fields["m" if fields["layout_d"] == "t" else "n"]
+    size = int(str(length).removeprefix("dynamic:"))
+    found: dict[str, object] = {"ldd": size + chooser.choice([1, 2, 3, 8, 16])}
+    if "dtype_c" in fields:
+        found["ldc"] = size + chooser.choice([1, 4, 8])
+        found["align_c"] = chooser.choice([4, 8])
     return found
 
 
