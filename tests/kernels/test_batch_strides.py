@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
+from deepgemm_codegen.plan import Rows
 from tests.harness.support import Choice, assert_right, program_of
 
 MMA = MmaSyncChoice(32, 32, 32, 2, 1, 2, 1, 2)
@@ -148,3 +149,12 @@ def test_rows_that_are_normed_behind_the_product(arch: str, strides: str) -> Non
         strides = strides.replace("pointers", "gaps")
     text = f"m=10 n=64 k=64 batch=3 dtype_c=fp16 epilogue=residual,rms_norm {NORMS[strides]}"
     assert_right(f"{text} arch={arch}", None, effort=0.1)
+
+
+def test_rows_of_several_warps_in_products_of_run_time_rows() -> None:
+    """Which product a row is of follows from an m that only the launch tells."""
+    text = "m=dynamic:3 n=1100 k=16 batch=2 epilogue=rms_norm"
+    body = program_of(text, None).kernels[-1].body
+    assert isinstance(body, Rows)
+    assert body.warps_n > 1
+    assert_right(text, None, effort=0.1)
