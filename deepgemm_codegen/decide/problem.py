@@ -104,8 +104,8 @@ def promotes(spec: GemmSpec, arch: Arch) -> bool:
 
 def why_turned(spec: GemmSpec) -> str:
     """Why D is computed by rows and turned; empty where it is not."""
-    if not spec.multiplies and "t" in (spec.layout[0], spec.layout_d):
-        return "without a product rows are computed as they lie"
+    if not spec.multiplies and spec.layout[0] != spec.layout_d:
+        return f"A lies by {'rows' if spec.layout_d == 't' else 'columns'}, and D does not"
     if spec.layout_d == "n":
         return ""
     if spec.norm is not None:

@@ -22,7 +22,7 @@ enum : i64 {  // leading dimensions, elements
 // [D01] tile: as given
 //       a golden plan, chosen by hand
 // [D17] columns: by rows, A turned before
-//       without a product rows are computed as they lie; 1.4 us more as predicted
+//       A lies by columns, and D does not; 1.4 us more as predicted
 
 // ==== turn_in ================================================================================
 namespace turn_in {

@@ -108,6 +108,22 @@ def test_a_column_major_d_is_right(text: str, choice: Choice | None) -> None:
     assert_right(f"{text} layout_d=t", choice, effort=0.3)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=130 n=72 epilogue=bias,scale:row,gelu,residual,store:fp32",
+        "m=dynamic:130 n=dynamic:70 dtype=bf16 arch=sm_90 epilogue=bias:row:fp32,relu",
+        "m=2100 n=9 dtype=fp32 lda=2101 ldd=2112 epilogue=bias,quantize:int8:per_token",
+    ],
+)
+def test_columns_are_computed_like_rows_where_no_step_minds(text: str) -> None:
+    text = f"op=epilogue {text} layout=tn layout_d=t"
+    (kernel,) = program_of(text, None).kernels
+    assert kernel.transposed
+    assert (kernel.m.name, kernel.n.name) == ("N", "M")
+    assert_right(text, None, effort=0.3)
+
+
 @pytest.mark.parametrize("more", ["", " epilogue=bias,rms_norm", " epilogue=quantize:int8:dynamic"])
 def test_a_column_major_a_is_turned_for_a_row_major_d(more: str) -> None:
     """The kernel that writes D is then the last, and takes no leading dimension of A's."""
@@ -161,7 +177,8 @@ def roles_of(text: str) -> list[str]:
         ("m=4096 n=4096 k=64 epilogue=rms_norm", ["product", "rows", "turn"]),
         ("m=70 n=72 k=64 epilogue=quantize:int8:dynamic", ["product", "scales", "turn"]),
         ("op=epilogue m=70 n=72 epilogue=gelu", ["rows", "turn"]),
-        ("op=epilogue m=70 n=72 layout=tn epilogue=gelu", ["turn_in", "rows", "turn"]),
+        ("op=epilogue m=70 n=72 layout=tn epilogue=gelu", ["rows"]),  # its rows are columns
+        ("op=epilogue m=70 n=72 layout=tn epilogue=layer_norm", ["turn_in", "rows", "turn"]),
     ],
 )
 def test_what_is_turned_and_when(text: str, roles: list[str]) -> None:

@@ -1051,6 +1051,17 @@ GOLDEN: dict[str, Program] = {
         epilogue="layer_norm",
         arch="sm_100",
     ),
+    # Nor is anything turned where A and D are column-major, and no step needs a row.
+    "columns_tn": _plan(
+        RowChoice(4, 1, 0),
+        op="epilogue",
+        m=1000,
+        n=500,
+        layout="tn",
+        layout_d="t",
+        epilogue="bias,scale:row",
+        arch="sm_80",
+    ),
     # Zero points a row and a column, of operands with k in rows and in columns.
     "zero_points_nn": _plan(
         MmaSyncChoice(64, 64, 64, 2, 2, 2, 2, 8),

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.occupancy import register_cap
+from deepgemm_codegen.decide.problem import canonical_steps, why_turned
 from deepgemm_codegen.decide.rows.task import row_task
 from deepgemm_codegen.decide.split_k import partial_leading
+from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan import Decision, Grid, KernelPlan, Program, Rows
 from deepgemm_codegen.plan.tiles import PARTIALS, WARP, Extent, Output
 from deepgemm_codegen.spec.naming import kernel_name
@@ -84,9 +86,13 @@ def rows_kernel(
     decisions: tuple[Decision, ...] = (),
 ) -> KernelPlan:
     """The kernel of a choice, under the name of the whole program."""
+    if why := why_turned(spec):
+        raise InternalError(f"{spec}: {why}, and no family turns D")
     threads = WARP * choice.warps_n
-    covered = -(-spec.n.size // (threads * task.vector)) * threads * task.vector
-    n = Extent("n", "N", spec.n.size, spec.n.dynamic, covered)
+    covered = -(-task.n // (threads * task.vector)) * threads * task.vector
+    names = "NM" if spec.layout_d == "t" else "MN"
+    rows, length = spec.stored("d")
+    n = Extent("n", names[1], length.size, length.dynamic, covered)
     leading = spec.lda or None
     if task.parts:
         leading = partial_leading(n)
@@ -105,8 +111,8 @@ def rows_kernel(
         name=kernel_name(spec),
         spec=spec,
         target=arch.name,
-        transposed=False,
-        m=Extent("m", "M", spec.m.size, spec.m.dynamic, choice.warps_m),
+        transposed=spec.layout_d == "t",
+        m=Extent("m", names[0], rows.size, rows.dynamic, choice.warps_m),
         n=n,
         k=Extent("k", "K", spec.k.size, spec.k.dynamic, 1),
         batch=spec.batch,
@@ -119,7 +125,7 @@ def rows_kernel(
             warp_n=covered,
             saturates=spec.saturates,
         ),
-        epilogue=spec.epilogue,
+        epilogue=canonical_steps(spec),
         body=body,
         schedule=Grid(raster_group=1),
         decisions=decisions,

@@ -62,6 +62,7 @@ class RowTask(NamedTuple):
 
 def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     """The work of the kernel that makes D of A, or of so many partial sums an element."""
+    rows, length = spec.stored("d")  # columns, where A and D lie so and no step minds
     found = matrices_like_d(spec)
     matrices = [(dtype.bytes, leading, align) for dtype, leading, align, _ in found]
     apart = [distance for *_, distance in found]
@@ -71,9 +72,9 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     widest = max(size for size, _, _ in matrices)
     vector, limit = PARTIAL_VECTOR if parts else VECTOR_BYTES // widest, ""
     limits = [(align // size, f"base alignment of {align} bytes") for size, _, align in matrices]
-    if not spec.n.dynamic:
-        limits.append((spec.n.size, f"row length of {spec.n.size} elements"))
-    if spec.m.dynamic or spec.m.size > 1:
+    if not length.dynamic:
+        limits.append((length.size, f"row length of {length.size} elements"))
+    if rows.dynamic or rows.size > 1:
         strides = [leading for _, leading, _ in matrices if leading]
         limits += [(leading, f"leading dimension of {leading} elements") for leading in strides]
     limits += [(distance, f"batch stride of {distance} elements") for distance in apart if distance]
@@ -85,8 +86,8 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     for value, why in limits:
         if gcd(vector, value) < vector:
             vector, limit = gcd(vector, value), why
-    strided = spec.m.dynamic or spec.m.size > 1
-    unknown = spec.n.dynamic or (strided and any(not leading for _, leading, _ in matrices))
+    strided = rows.dynamic or rows.size > 1
+    unknown = length.dynamic or (strided and any(not leading for _, leading, _ in matrices))
     stored = sum(o.dtype.bytes for s in spec.epilogue for o in s.operands if o.full and o.written)
     like_d = sum(size for size, _, _ in matrices)
     written = spec.dtype_d.bytes + stored
@@ -96,9 +97,9 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
     counted = any(each.definition.instructions for each in spec.epilogue)
     return RowTask(
         machine=machine,
-        rows=spec.batch * spec.m.size,
+        rows=spec.batch * rows.size,
         matrices=spec.batch,
-        n=spec.n.size,
+        n=length.size,
         vector=vector,
         limit=limit,
         checked=unknown and vector > 1,
