@@ -2,7 +2,7 @@
 
 Most column-major D are planned as D^T = B^T * A^T, whose tiles' rows are D's columns. Some are not:
 a norm or a computed scale wants a whole row of D, a gated step two of its columns, scales by block
-lie along A's rows, and without a product A's rows are what there is. Such a D is computed row-major
+lie along A's rows, and without a product A may lie otherwise than D. Such a D is computed row-major
 into the workspace, as if the caller had asked for that, and a kernel behind turns it, with what
 steps store; one before turns what is read like D. So whatever serves a row-major D serves this one,
 to the same bits.
@@ -51,10 +51,11 @@ def rows_spec(spec: GemmSpec) -> GemmSpec:
     """
     tiles = spec.batch * -(-spec.m.size // TILE) * -(-spec.n.size // TILE)
     if tiles > MAX_GRID:
+        field = "layout_d" if spec.layout_d == "t" else "layout"
         raise InputError(
             f"m = {spec.m}, n = {spec.n}, batch = {spec.batch}: {why_turned(spec)}, so D is"
             f" turned, in {tiles} tiles of {TILE}x{TILE}, and a grid has {MAX_GRID} blocks at"
-            " most; leave layout_d out, or make m smaller"
+            f" most; leave {field} out, or make m smaller"
         )
 
     changed = spec
@@ -97,8 +98,7 @@ def _turned(spec: GemmSpec, way: Literal["in", "out"]) -> Turn | None:
     """The kernel that turns what is read like D, or what is written; None without any."""
     found = []
     if way == "in" and _a_turns(spec):
-        a = (spec.dtype_a, spec.lda, spec.align_a, spec.distance("a"))
-        found.append(_matrix(spec, "a", a))
+        found.append(_matrix(spec, "a", (spec.dtype_a, spec.lda, spec.align_a, 0)))
     if spec.layout_d == "t":
         names = ["d", *(["c"] if spec.dtype_c is not None else [])]
         written = {"d"}
@@ -135,7 +135,8 @@ def turn_clocks(spec: GemmSpec, arch: Arch) -> float:
         size = sum(matrix.dtype.bytes for matrix in body.matrices)
         moved = size * spec.batch * spec.m.size * spec.n.size
         flow = 2 * moved / (machine.sms * L2_READ_RATE)
-        clocks += (REDUCE_US + LATE_US) * machine.clock_mhz + max(flow, moved / machine.dram_rate)
+        memory = (1 if moved <= machine.l2_bytes else 2) * moved / machine.dram_rate
+        clocks += (REDUCE_US + LATE_US) * machine.clock_mhz + max(flow, memory)
     return clocks
 
 

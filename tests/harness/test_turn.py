@@ -48,6 +48,7 @@ WGMMA_BYTES = replace(WGMMA, tile_k=128)
 NORM = "residual:fp32,store,rms_norm"
 BLOCKS = "dtype=e4m3 scale_a=1x128 scale_b=128x128"
 APART = "stride_c=pointers stride_d=pointers align_d=4"
+BESIDE = "stride_c=shared stride_d=40 ldd=130"
 HOPPER = "arch=sm_90a layout=nt"
 
 CASES: list[tuple[str, Choice | None]] = [
@@ -90,6 +91,7 @@ CASES: list[tuple[str, Choice | None]] = [
         f"m=70 n=72 k=40 batch=3 dtype_c=fp16 {APART} epilogue=rms_norm,quantize:int8",
         SMALL,
     ),
+    (f"m=40 n=24 k=40 batch=3 dtype_c=fp16 {BESIDE} epilogue=layer_norm", SMALL),
     # Short sides.
     ("m=1 n=33 k=40 epilogue=layer_norm", SMALL),
     ("m=130 n=1 k=40 epilogue=swiglu", SMALL),
