@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DEPENDENT_FROM",
     "columns_of_b",
-    "copying_blocks",
     "extents_of",
     "program_of",
     "sources",
@@ -240,11 +239,6 @@ def _filled(copy: MatrixOperand) -> bool:
     return along_mn and not copy.columns.dynamic
 
 
-def copying_blocks(arch: Arch) -> int:
-    """Resident blocks of a copying kernel that the compiler is to plan for; 0 leaves it to it."""
-    return COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
-
-
 def _packed(copy: MatrixOperand, spec: GemmSpec, *, turned: bool) -> Packed:
     """One of the caller's matrices, from what the product reads of its copy."""
     return Packed(
@@ -266,12 +260,13 @@ def _copying(
     product: KernelPlan, spec: GemmSpec, arch: Arch, matrices: list[Packed], row_threads: int
 ) -> KernelPlan:
     """The kernel before a product that copies its operands; `row_threads` see `Repack`."""
+    blocks = COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
     return replace(
         product,
         name=f"{kernel_name(spec)}_repack",
         spec=spec,
         epilogue=(),
-        body=Repack(tuple(matrices), row_threads, copying_blocks(arch)),
+        body=Repack(tuple(matrices), row_threads, blocks),
         abreast=1,
         schedule=Grid(raster_group=1),
         decisions=(),

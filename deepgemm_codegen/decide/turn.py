@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.decide.assemble import DEPENDENT_FROM, copying_blocks
+from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import matrices_like_d
 from deepgemm_codegen.decide.problem import why_turned
@@ -41,6 +41,12 @@ __all__ = ["rows_spec", "turn_answer", "turn_clocks", "with_turns"]
 
 WAYS: tuple[Literal["in", "out"], ...] = ("in", "out")
 """A kernel before the others, and one behind them."""
+
+
+ROOMY_BLOCKS, ROOMY_FROM = 4, 80
+"""Blocks of a turning kernel that are to fit on a multiprocessor, from an architecture on: ptxas
+(13.0) makes room for five and spills what they lack, where four need no spill. sm_75 has room for
+fewer threads, and is left to itself."""
 
 
 def rows_spec(spec: GemmSpec) -> GemmSpec:
@@ -166,8 +172,9 @@ def with_turns(program: Program, spec: GemmSpec, arch: Arch) -> Program:
     """
     name = kernel_name(spec)
     early = arch.number >= DEPENDENT_FROM
+    blocks = ROOMY_BLOCKS if arch.number >= ROOMY_FROM else 0
     bodies = [_turned(spec, way) for way in WAYS]
-    before, behind = (body and replace(body, min_blocks=copying_blocks(arch)) for body in bodies)
+    before, behind = (body and replace(body, min_blocks=blocks) for body in bodies)
     turned = {m.name for body in (before, behind) if body for m in body.matrices}
     kernels = [
         _by_rows(replace(kernel, name=f"{name}_{kernel.body.role}"), turned)

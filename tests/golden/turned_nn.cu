@@ -45,6 +45,7 @@ enum : int {
     TILE_M = 64,
     TILE_N = 64,
     THREADS = 256,
+    MIN_BLOCKS = 4,  // on a multiprocessor; for more ptxas would spill registers
     RASTER_GROUP = 1,
 };
 
@@ -135,7 +136,7 @@ __device__ __forceinline__ void turn_tile(Element* target, i64 target_ld,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nn_1001x120x256_sm_80_2dec3874_turn_in(
     fp32* c_turned,
     fp16* residual0_turned,
@@ -772,6 +773,7 @@ enum : int {
     TILE_M = 64,
     TILE_N = 64,
     THREADS = 256,
+    MIN_BLOCKS = 4,  // on a multiprocessor; for more ptxas would spill registers
     RASTER_GROUP = 1,
 };
 
@@ -862,7 +864,7 @@ __device__ __forceinline__ void turn_tile(Element* target, i64 target_ld,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nn_1001x120x256_sm_80_2dec3874_turn(
     const int8* __restrict__ d_turned,
     const fp32* __restrict__ store1_turned,

@@ -490,6 +490,7 @@ enum : int {
     TILE_M = 64,
     TILE_N = 64,
     THREADS = 256,
+    MIN_BLOCKS = 4,  // on a multiprocessor; for more ptxas would spill registers
     RASTER_GROUP = 1,
 };
 
@@ -591,7 +592,7 @@ __device__ __forceinline__ void turn_tile(Element* target, i64 target_ld,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm_fp16_nt_dyn512x1024x1536_sm_90a_699902d3_turn(
     const fp16* __restrict__ d_turned,
     fp16* d,

@@ -104,15 +104,39 @@ def test_rows_of_a_batch_pass(text: str, arch: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "m=1001 n=520 k=256 layout=nt dtype_c=fp32 ldc=1004 epilogue=residual,store:fp32,rms_norm",
+        "m=dynamic:700 n=dynamic:300 k=dynamic:500 dtype=bf16 dtype_c=bf16 epilogue=layer_norm",
+        "m=1000 n=136 k=4096 layout=nt batch=2 epilogue=bias,layer_norm,quantize:int8:per_token",
+        "m=2048 n=1024 k=512 layout=nt epilogue=swiglu",
+        "m=333 n=999 k=200 layout=nt align_d=2 epilogue=geglu,residual,store",
+        "m=33 n=20000 k=64 batch=2 epilogue=quantize:e4m3:dynamic",
+        "m=300 n=512 k=136 dtype=int8 dtype_d=fp16 zero_point_a=per_token epilogue=rms_norm",
+        "m=70 n=300 k=40 dtype=fp32 epilogue=layer_norm,quantize:int8:dynamic",
+        "op=epilogue m=4097 n=1000 epilogue=residual,store,rms_norm",
+        "op=epilogue m=1000 n=4097 layout=tn dtype=bf16 epilogue=rms_norm",
+        "op=epilogue m=1000 n=4097 layout=tn dtype=fp32 epilogue=bias,gelu",
+    ],
+)
+def test_a_column_major_d_by_rows_passes(text: str, arch: str) -> None:
+    family = "sm_90a" if arch == "sm_90" else arch
+    demand(judged(program_of(f"{text} layout_d=t arch={family}", None), family))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "m=4096 n=2112 k=7168",
         "m=128 n=7168 k=16384",
         "m=dynamic:700 n=1000 k=1040 ldd=1008 epilogue=bias,relu",
         "m=333 n=616 k=528 dtype_b=e5m2 tile_n=96 tile_m=64 consumers=2 tiles_at_once=2",
         "m=200 n=520 k=2064 tile_n=192 split_k=3 dtype_c=fp32 dtype_d=fp32",
         "m=70 n=1024 k=4096 cluster_k=4 epilogue=quantize:e4m3:dynamic",
+        "m=700 n=640 k=1600 epilogue=bias,swiglu",
+        "m=100 n=1408 k=4096 split_k=3 epilogue=geglu",
         "m=dynamic:150 n=1000 k=1040 ldd=1008 batch=5 stride_b=shared epilogue=bias",
         "m=64 n=616 k=2064 batch=9 tile_n=96 split_k=2",
         "m=64 n=616 k=2064 batch=50 tile_n=96 cluster_k=2 epilogue=residual",
+        "m=dynamic:700 n=1000 k=1040 layout_d=t dtype_c=bf16 epilogue=bias,relu",
     ],
 )
 def test_scales_by_block_pass(text: str, arch: str) -> None:
