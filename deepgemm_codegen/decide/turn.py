@@ -4,8 +4,7 @@ Most column-major D are planned as D^T = B^T * A^T, whose tiles' rows are D's co
 a norm or a computed scale wants a whole row of D, a gated step two of its columns, scales by block
 lie along A's rows, and without a product A may lie otherwise than D. Such a D is computed row-major
 into the workspace, as if the caller had asked for that, and a kernel behind turns it, with what
-steps store; one before turns what is read like D. So whatever serves a row-major D serves this one,
-to the same bits.
+steps store; one before turns what is read like D. So whatever serves a row-major D serves this one.
 """
 
 from __future__ import annotations
