@@ -27,7 +27,7 @@ enum : i64 {  // leading dimensions, elements
 //       a golden plan, chosen by hand
 enum : int {
     TILE_M = 4,  // rows of a block, each a warp's
-    MIN_BLOCKS = 12,
+    MIN_BLOCKS = 9,
     D_VECTOR = 8,  // elements that a thread takes at a time
 };
 

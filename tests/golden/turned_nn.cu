@@ -481,7 +481,7 @@ gemm_fp16_nn_1001x120x256_sm_80_2dec3874_product(
 namespace rows {
 enum : int {
     TILE_M = 4,  // rows of a block, each a warp's
-    MIN_BLOCKS = 16,
+    MIN_BLOCKS = 10,
     D_VECTOR = 4,  // elements that a thread takes at a time
     HELD = 4,  // elements that a thread holds
 };
