@@ -13,7 +13,10 @@ from tests.cases import planted as faults
 from tests.cases.planted import planted
 from tests.harness.support import assert_right, launch, plan_of
 
-NARROW_A = faults.text(r"a \+ row \* LDA", "a + static_cast<int>(row * LDA)")
+NARROW_A = faults.text(
+    r"first \+ pass \* A_PASS_ROWS \* LDA",
+    "a + slice * TILE_K + a_byte / 2 + static_cast<int>((m0 + a_row + pass * A_PASS_ROWS) * LDA)",
+)
 TINY = MmaSyncChoice(16, 16, 32, 1, 1, 2, 1, 8)
 FOUR = MmaSyncChoice(16, 16, 32, 1, 1, 2, 1, 8, abreast=4)
 STAYING = WgmmaChoice(64, 64, 2, 2, 3, 1, 1, 2)
