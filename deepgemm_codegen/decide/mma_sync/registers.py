@@ -34,8 +34,11 @@ MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 7, 8)
 FEW_TESTED = 8
 """Asynchronous vectors with a test at the matrix's edge that cost no further registers."""
 
-FEW_SLICES = 8
+FEW_SLICES = 12
 """Slices of a fixed k that compilers may unroll whole."""
+
+LAID_OUT = 7
+"""Such vectors that cost none where all slices are unrolled: with eight sm_80 spilled."""
 
 ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
@@ -137,7 +140,7 @@ def stays_rolled(operands: Iterable[Operand], k: Extent) -> bool:
     Where vectors are untested or few it takes none more, and runs up to 1 % faster unrolled.
     """
     tested = sum(o.vectors for o in operands if o.in_flight and o.tail)
-    return k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES and tested > FEW_TESTED
+    return k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES and tested > LAID_OUT
 
 
 def _copy_registers(travel: Travel, vectors: int, *, tail: bool) -> tuple[int, int]:
