@@ -31,7 +31,8 @@ TYPES = {
 }
 
 STEPS = (
-    "bias", "bias:row", "bias:column:bf16", "scale", "scale:row", "scale:column", "residual",
+    "bias", "bias:row", "bias:column:bf16", "bias:int32",
+    "scale", "scale:row", "scale:column", "residual",
     "residual:fp32", "store", "store:fp32", "relu", "relu6", "clamp:-4:4", "gelu", "gelu_tanh",
     "silu",
 )  # fmt: skip

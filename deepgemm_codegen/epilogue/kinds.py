@@ -66,7 +66,7 @@ class Option:
 
 
 FLOATS = ("fp16", "bf16", "fp32")
-"""Types that what a step reads may have."""
+"""Types that what a step reads may have, where nothing else is said."""
 
 _LEADING = Option("ld", "size", "elements from row to row of the operand")
 _OWN = Option(
@@ -97,6 +97,7 @@ class OperandKind:
             question.
         written: whether the step writes it.
         computed: whether the axis may be `DYNAMIC`.
+        types: element types that it may have.
     """
 
     name: str
@@ -110,6 +111,7 @@ class OperandKind:
     switch: str = ""
     written: bool = False
     computed: bool = False
+    types: tuple[str, ...] = FLOATS
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ class OperandKind:
                 about += f"; {DYNAMIC}: computed of each row, and written"
             found.append(Option(self.axis, "axis", about, self.words, self.constant))
         if self.type:
-            found.append(Option(self.type, "type", f"type of the {self.name}", FLOATS))
+            found.append(Option(self.type, "type", f"type of the {self.name}", self.types))
         if len(self.accesses) > 1:
             found.append(_OWN)
         if "full" in self.accesses:

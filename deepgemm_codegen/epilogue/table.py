@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.dtypes import DTYPES
 from deepgemm_codegen.epilogue import meaning
-from deepgemm_codegen.epilogue.kinds import DYNAMIC, OperandKind, Option, StepKind
+from deepgemm_codegen.epilogue.kinds import DYNAMIC, FLOATS, OperandKind, Option, StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,7 +120,7 @@ STEPS: dict[str, StepKind] = {
             "bias",
             "add a vector: one value a column, or a row",
             meaning.bias,
-            (OperandKind("bias", ("column", "row")),),
+            (OperandKind("bias", ("column", "row"), types=(*FLOATS, "int32")),),
             example="{axis: row, dtype: fp32}",
         ),
         StepKind(

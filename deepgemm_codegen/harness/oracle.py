@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from deepgemm_codegen.dtypes import INT32
 from deepgemm_codegen.epilogue.meaning import row_scale
 from deepgemm_codegen.harness.norms import normalized
 from deepgemm_codegen.harness.numbers import decode, encode, quiet
@@ -310,7 +311,10 @@ class Oracle:
         if operand.full:
             return self.operand(name, batch, rows, columns)
         along = columns if operand.access == "column" else rows
-        return self.operand(name, batch, self.xp.zeros_like(along), along)
+        values = self.operand(name, batch, self.xp.zeros_like(along), along)
+        if operand.dtype == INT32:  # as fp32, which the step adds
+            return values.astype(self.xp.float32).astype(float)
+        return values
 
 
 def _cropped(found: Expected, area: Region, region: Region) -> Expected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.dtypes import INT32
 from deepgemm_codegen.epilogue import column_vectors
 from deepgemm_codegen.plan.wgmma import Wgmma
 
@@ -104,6 +105,14 @@ def steps_of(plan: KernelPlan) -> Steps:
     return Steps(tuple(texts[place + 1 :]), pair, tuple(before), tuple(kinds.values()))
 
 
+def _as_float(dtype: DType, element: str) -> str:
+    """C expression of an element that a step reads, as it computes with it."""
+    if dtype == INT32:
+        return f"__int2float_rn({element})"
+    narrow = dtype.name != "fp32" and not dtype.integer
+    return f"{dtype}_to_float({element})" if narrow else element
+
+
 def step_text(
     plan: KernelPlan, index: int, step: EpilogueStep, *, second: bool = False
 ) -> StepText:
@@ -126,8 +135,7 @@ def step_text(
             operands[operand.name] = f"{name}_near[v]"
             continue
         element = name + elements[operand.access]
-        narrow = operand.dtype.name != "fp32" and not operand.dtype.integer
-        operands[operand.name] = f"{operand.dtype}_to_float({element})" if narrow else element
+        operands[operand.name] = _as_float(operand.dtype, element)
     settings = {}
     for name, value in step.values.items():
         text = dict(step.settings)[name]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from deepgemm_codegen.epilogue import STEPS
+
 _TYPES = st.sampled_from(["fp16", "bf16", "fp32"])
 _AXES = st.sampled_from(["row", "column"])
 
@@ -23,7 +25,8 @@ DRAWN = {*_KINDS, *(pair.split(":")[0] for pair in _PAIRS), "quantize"}
 def _step(draw: st.DrawFn) -> str:
     kind = draw(st.sampled_from(_KINDS))
     if kind == "bias":
-        return f"bias:{draw(_AXES)}:{draw(_TYPES)}"
+        dtype = draw(st.sampled_from(STEPS[kind].operands[0].types))
+        return f"bias:{draw(_AXES)}:{dtype}"
     if kind == "scale":
         return draw(st.sampled_from(["scale", f"scale:{draw(_AXES)}:{draw(_TYPES)}"]))
     if kind in ("residual", "store"):

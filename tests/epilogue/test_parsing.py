@@ -114,7 +114,7 @@ def test_what_a_step_holds() -> None:
         ("bias:fp16:axis=row:fp32", "epilogue step 'bias' is given dtype twice; give it once"),
         (
             "bias:diagonal:row",
-            "epilogue step 'bias': unknown dtype 'diagonal'; known: fp16, bf16, fp32",
+            "epilogue step 'bias': unknown dtype 'diagonal'; known: fp16, bf16, fp32, int32",
         ),
         ("bias:dtype=fp16:dtype=fp16", "epilogue step 'bias' is given dtype twice; give it once"),
         (
@@ -141,7 +141,10 @@ def test_what_a_step_holds() -> None:
         ),
         ("quantize", f"{Q}: to is missing; give one of int8, uint8, e4m3, e5m2"),
         ("quantize:to=fp16", f"{Q}: to = fp16: give one of int8, uint8, e4m3, e5m2"),
-        ("bias:dtype=int8", "epilogue step 'bias': dtype = int8: give one of fp16, bf16, fp32"),
+        (
+            "bias:dtype=int8",
+            "epilogue step 'bias': dtype = int8: give one of fp16, bf16, fp32, int32",
+        ),
         ("quantize:int8:scale=nan", f"{Q}: scale = nan: give {PER}"),
         (
             "quantize:int8:scale=per_row",
@@ -170,7 +173,10 @@ def test_what_a_step_holds() -> None:
             f"{Q}: unknown dtype 'int4'; known: int8, uint8, e4m3, e5m2 (did you mean 'int8'?)",
         ),
         ("quantize:fp16", f"{Q}: to is missing; give one of int8, uint8, e4m3, e5m2"),
-        ("bias:row:int8", "epilogue step 'bias': dtype = int8: give one of fp16, bf16, fp32"),
+        (
+            "bias:row:int8",
+            "epilogue step 'bias': dtype = int8: give one of fp16, bf16, fp32, int32",
+        ),
         ("bias,", "epilogue = bias,: a comma with no step beside it; leave the comma out"),
         (",", "epilogue = ,: a comma with no step beside it; leave the comma out"),
         (
@@ -224,7 +230,7 @@ def test_what_a_step_holds() -> None:
         ),
         (
             "bias:dynamic",
-            "epilogue step 'bias': unknown dtype 'dynamic'; known: fp16, bf16, fp32",
+            "epilogue step 'bias': unknown dtype 'dynamic'; known: fp16, bf16, fp32, int32",
         ),
     ],
 )

@@ -232,8 +232,8 @@ EXTRAS = [
         " epilogue: [{bias: {dtype: fp23}}]}",
         [
             (
-                "54: epilogue step 'bias': unknown dtype 'fp23'; known: fp16, bf16, fp32 (did you"
-                " mean 'fp32'?)"
+                "54: epilogue step 'bias': unknown dtype 'fp23'; known: fp16, bf16, fp32, int32"
+                " (did you mean 'fp32'?)"
             )
         ],
     ),
