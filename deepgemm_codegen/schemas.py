@@ -62,8 +62,13 @@ def manifest_schema() -> dict[str, Any]:
             "box": _said("columns and rows of a copy", _list({"type": "integer", "minimum": 1})),
             "batch": _said("matrices, the third dimension; left out of one", _COUNT),
             "batch_stride": _said("elements between matrices, an expression", _TEXT),
+            "panels": _said(
+                "of the box's columns side by side; the map then has three dimensions: "
+                "a panel's columns, the row's panels, rows",
+                _COUNT,
+            ),
         },
-        optional=("batch", "batch_stride"),
+        optional=("batch", "batch_stride", "panels"),
     )
     plan = _said(
         "numbers and words of the plan, under the code's names",

@@ -200,6 +200,7 @@ def _tensor_maps(plan: KernelPlan) -> list[dict[str, Any]]:
                 if each.batch > 1
                 else {}
             ),
+            **({"panels": each.panels} if each.panels else {}),
         }
         for each in plan.tensor_maps
     ]

@@ -20,7 +20,7 @@ __all__ = ["encode_tensor_map"]
 BYTES = 128
 """Size of an encoded map (CUDA driver API, CUtensorMap)."""
 
-_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32"}
+_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32", "int32": "INT32"}
 """Ends of the driver's names; of 8 bits there is only UINT8."""
 
 

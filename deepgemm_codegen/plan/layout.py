@@ -18,10 +18,14 @@ __all__ = [
     "BANKS",
     "CHUNK_BYTES",
     "COLUMN_BUFFER",
+    "PANEL_COLUMNS",
+    "SLAB_ROWS",
     "STORE_BUFFER",
     "SWIZZLES",
     "excess_wavefronts",
     "lane_slab_mask",
+    "row_panels",
+    "row_slab_bytes",
     "slab_mask",
     "staged_columns",
     "store_panels",
@@ -99,6 +103,33 @@ def store_panels(rows: int, columns: int, element_bytes: int) -> tuple[int, int]
     ]
     apart = (panel for panel in found if panel[1] > 1 or panel[0] == columns)
     return next(apart, found[0] if found else (0, 0))
+
+
+SLAB_ROWS, PANEL_COLUMNS = 8, 32
+"""Rows of a D of 32 bits that a warp has TMA write at a time: a fragment's half; and columns of it
+in a swizzle pattern of 128 bytes."""
+
+
+def row_panels(columns: int) -> tuple[int, int]:
+    """(panels of a row of a 32-bit tile of D that a warp's slab holds, those one copy writes).
+
+    The slab of 256 columns holds half of them, so that a ring of four slots fits at 128x256. Rows
+    of a copy are as many panels side by side, of which each is swizzled by where it lies: eight
+    bytes a lane, four rows to a half-warp, then meet no bank twice where the panels are 2 or 6.
+    (0, 0) where a row is no even number of panels.
+
+    Args:
+        columns: of the tile.
+    """
+    panels, rest = divmod(columns, PANEL_COLUMNS)
+    if rest or panels % 2:
+        return 0, 0
+    return (4, 2) if panels % 4 == 0 else (panels, panels)
+
+
+def row_slab_bytes(columns: int, consumers: int) -> int:
+    """Bytes of the slabs of all warps of so many consumers, of rows of so many columns."""
+    return consumers * 4 * SLAB_ROWS * row_panels(columns)[0] * PANEL_COLUMNS * 4
 
 
 COLUMN_BUFFER = 1024

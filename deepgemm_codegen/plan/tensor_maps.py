@@ -29,7 +29,7 @@ def tensor_maps(
         n: D's columns.
     """
     found = [_of_operand(spec, operand) for operand in body.operands]
-    if body.store == "tma":
+    if body.store in ("tma", "rows"):
         found.append(_of_output(spec, body, output, m, n))
     return tuple(sorted(found, key=lambda tensor_map: tensor_map.pointer))
 
@@ -52,7 +52,9 @@ def _of_operand(spec: GemmSpec, operand: TmaOperand) -> TensorMap:
 
 
 def _of_output(spec: GemmSpec, body: Wgmma, output: Output, m: Extent, n: Extent) -> TensorMap:
-    columns, stride = body.store_panels[0], _stride(output.pointer, output.leading)
+    stride = _stride(output.pointer, output.leading)
+    rows = body.store == "rows"
+    columns = PANEL_BYTES // output.dtype.bytes if rows else body.store_panels[0]
     return TensorMap(
         name="map_d",
         pointer=output.pointer,
@@ -65,6 +67,7 @@ def _of_output(spec: GemmSpec, body: Wgmma, output: Output, m: Extent, n: Extent
         swizzle_bytes=columns * output.dtype.bytes,
         batch=spec.matrices("d"),
         batch_stride=_batch_stride(spec, output.pointer, times(m.expression, stride)),
+        panels=body.row_panels[1] if rows else 0,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.plan.expressions import Number
+from deepgemm_codegen.plan.expressions import Number, ceildiv
 from deepgemm_codegen.plan.layout import CHUNK_BYTES
 from deepgemm_codegen.plan.tiles import MatrixOperand
 
@@ -54,6 +54,9 @@ NOWHERE = Number(0)
 class TensorMap:
     """A tensor map of one matrix, or, in a third dimension, of a batch of them.
 
+    Or of a matrix in panels: its first dimension is a panel's columns, its second the panels, its
+    third the rows, so that the rows of a box leave whole, one after the other.
+
     Attributes:
         name: the kernel's argument.
         pointer: the caller's pointer, or the region of the workspace, that it describes.
@@ -65,6 +68,8 @@ class TensorMap:
             narrower rows of a box are padded.
         batch: matrices.
         batch_stride: elements from matrix to matrix.
+        panels: of ``box_inner`` columns that one copy moves side by side; 0 where a map has none,
+            as a copy then is no wider than the swizzle's pattern.
     """
 
     name: str
@@ -78,21 +83,28 @@ class TensorMap:
     swizzle_bytes: int
     batch: int = 1
     batch_stride: Expression = NOWHERE
+    panels: int = 0
 
     @property
     def sizes(self) -> tuple[Expression, ...]:
         """Elements along each dimension, the contiguous one first."""
+        if self.panels:
+            return (Number(self.box_inner), ceildiv(self.inner, self.box_inner), self.outer)
         sizes = (self.inner, self.outer)
         return sizes if self.batch == 1 else (*sizes, Number(self.batch))
 
     @property
     def strides(self) -> tuple[Expression, ...]:
         """Elements from index to index along each dimension but the first."""
+        if self.panels:
+            return (Number(self.box_inner), self.stride)
         return (self.stride,) if self.batch == 1 else (self.stride, self.batch_stride)
 
     @property
     def box(self) -> tuple[int, ...]:
         """Elements that one copy moves along each dimension."""
+        if self.panels:
+            return (self.box_inner, self.panels, self.box_outer)
         box = (self.box_inner, self.box_outer)
         return box if self.batch == 1 else (*box, 1)
 

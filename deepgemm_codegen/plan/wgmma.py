@@ -7,7 +7,14 @@ from math import gcd
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
-from deepgemm_codegen.plan.layout import CHUNK_BYTES, staged_columns, store_panels
+from deepgemm_codegen.plan.layout import (
+    CHUNK_BYTES,
+    SLAB_ROWS,
+    row_panels,
+    row_slab_bytes,
+    staged_columns,
+    store_panels,
+)
 from deepgemm_codegen.plan.tma import PANEL_BYTES, SWIZZLE_ROWS
 from deepgemm_codegen.spec.block_scales import blocks_of, shared_columns
 
@@ -42,7 +49,9 @@ class Wgmma:
         cluster_k: blocks of a cluster along k: each sums a part of it, then finishes a share of the
             tile, for which it reads the others' sums. More than 1 only in a cluster of its own.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
-            computed; ``slab`` stores rows from each warp's slab, for any alignment and for fp32;
+            computed; ``rows`` has TMA write whole rows of the tile from each warp's slab, of sums
+            of 32 bits; ``lanes`` stores such sums straight from registers, four neighbours a lane;
+            ``slab`` stores rows from there itself, for any alignment and steps;
             ``sums`` stores partial sums straight from registers; ``gather`` has the blocks of a
             cluster along k meet in shared memory.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts, of which the last
@@ -69,7 +78,7 @@ class Wgmma:
     cluster_m: int
     cluster_n: int
     cluster_k: int
-    store: Literal["tma", "slab", "sums", "gather"]
+    store: Literal["tma", "rows", "lanes", "slab", "sums", "gather"]
     slab_n: int
     d_bytes: int
     promoted: bool
@@ -102,6 +111,8 @@ class Wgmma:
         """Path of the epilogue's template below ``templates/``."""
         stems = {
             "tma": "tma_store",
+            "rows": "tma_rows",
+            "lanes": "consumer_lanes",
             "slab": "consumer_slab",
             "sums": "consumer_sums",
             "gather": "consumer_gather",
@@ -256,6 +267,11 @@ class Wgmma:
         return store_panels(self.consumer_m, self.tile_n // self.halves, self.d_bytes)
 
     @property
+    def row_panels(self) -> tuple[int, int]:
+        """Panels of a row of D that a warp's slab holds, and that one copy of TMA writes."""
+        return row_panels(self.tile_n)
+
+    @property
     def slab_ragged(self) -> bool:
         """Whether the last part of a warp's row is narrower than its slab."""
         return self.store == "slab" and self.tile_n % self.slab_n != 0
@@ -271,6 +287,8 @@ class Wgmma:
     @property
     def store_rows(self) -> int:
         """Rows of D that one copy of TMA writes."""
+        if self.store == "rows":
+            return SLAB_ROWS
         return WARP_ROWS if self.stores_by_warp else self.consumer_m
 
     @property
@@ -279,8 +297,10 @@ class Wgmma:
         if self.store == "tma":
             columns, slots = self.store_panels
             return self.consumers * slots * self.consumer_m * columns * self.d_bytes
-        if self.store == "sums":
+        if self.store in ("sums", "lanes"):
             return 0
+        if self.store == "rows":
+            return row_slab_bytes(self.tile_n, self.consumers)
         if self.store == "gather":
             return max(self.tile_m * self.tile_n * 4 - self.stages * self.stage_bytes, 0)
         return self.consumers * 4 * 16 * self.slab_n * 4

@@ -236,17 +236,22 @@ def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
     arriving = [leaving] if leaving else []
     if leaving in ("slab", "cluster_sums"):
         arriving.insert(0, "slab_index")
-    if leaving == "tma":
-        if staged_vectors(plan):
-            names.append("load_kept")
-        if output.dtype.bits == 8:
-            return [*names, "fence_proxy_async", "tma_store", "store_pair"]
-        return [*names, f"pack_{output.dtype}x2", "fence_proxy_async", "tma_store", "stmatrix"]
+    if leaving in ("tma", "rows"):
+        return [*names, *_copied_out(plan)]
     if output.dtype.bits == 8:
         return [*arriving, *names, "store_d_bytes"]
     if output.dtype.name != "fp32" and not output.dtype.integer:
         names.append(narrowing(plan, output.dtype.name))
     return [*arriving, *names, "store_d"]
+
+
+def _copied_out(plan: KernelPlan) -> list[str]:
+    """How D gets to shared memory, and from there out by TMA."""
+    kept = ["load_kept"] if staged_vectors(plan) else []
+    to_shared = {32: ["store_two"], 8: ["store_pair"]}
+    packed = [] if plan.output.dtype.bits in to_shared else [f"pack_{plan.output.dtype}x2"]
+    last = to_shared.get(plan.output.dtype.bits, ["stmatrix"])
+    return [*kept, *packed, "fence_proxy_async", "tma_store", *last]
 
 
 def narrowing(plan: KernelPlan, dtype: str) -> str:

@@ -69,7 +69,7 @@ class FileText(NamedTuple):
     alignments: tuple[tuple[str, int], ...]
     refusals: tuple[str, ...]
     maps: bool
-    batched_maps: bool
+    deep_maps: bool
     regions: tuple[RegionText, ...]
     workspace_bytes: str
     workspace_signature: str
@@ -220,8 +220,10 @@ def file_text_of(program: Program) -> FileText:
         alignments=_alignments(program, arguments),
         refusals=_refusals(program, arguments),
         maps=any(kernel.tensor_maps for kernel in program.kernels),
-        batched_maps=any(
-            each.batch > 1 for kernel in program.kernels for each in kernel.tensor_maps
+        deep_maps=any(
+            each.batch > 1 or each.panels > 0
+            for kernel in program.kernels
+            for each in kernel.tensor_maps
         ),
         regions=tuple(
             RegionText(region.name, region.dtype.name, _start(region))

@@ -36,7 +36,7 @@ def primitives_of(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     leaving: str
     if isinstance(body, Wgmma):
         names = _wgmma_primitives(plan, body)
-        leaving = "cluster_sums" if body.store == "gather" else body.store
+        leaving = {"gather": "cluster_sums", "lanes": ""}.get(body.store, body.store)
     elif isinstance(body, Bandwidth):
         names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]
         leaving = "lane_slab"

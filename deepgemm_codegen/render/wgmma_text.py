@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.plan.expressions import Number
@@ -29,7 +29,7 @@ __all__ = [
     "sums_of",
 ]
 
-_MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16"}
+_MAP_TYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32", "int32": "INT32"}
 """Ends of the driver's names ``CU_TENSOR_MAP_DATA_TYPE_...``; of 8 bits there is only UINT8."""
 
 _RELEASE = "if (thread == 0) mbarrier_arrive(empty + previous * 8);"
@@ -39,7 +39,11 @@ _RELEASE_CLUSTER = "if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 
 
 @dataclass(frozen=True, slots=True)
 class MapText:
-    """One tensor map as the launcher builds it; extents and strides are C expressions."""
+    """One tensor map as the launcher builds it; extents and strides are C expressions.
+
+    ``deep`` is the third dimension: a batch's matrices, or the rows of a matrix in panels. A box of
+    none of it makes a map of two.
+    """
 
     name: str
     pointer: str
@@ -51,8 +55,9 @@ class MapText:
     box_inner: int
     box_outer: int
     swizzle_bytes: int
-    batch: int
-    batch_stride: str
+    deep: str
+    deep_stride: str
+    box_deep: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +123,39 @@ def map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
         return ()
     sizes = {plan.output.pointer: (plan.n.symbol, plan.m.symbol)}
     sizes |= {o.source: (o.inner_symbol, o.rows.symbol) for o in plan.body.operands}
-    return tuple(
-        MapText(
-            name=tensor_map.name,
-            pointer=tensor_map.pointer,
-            type=_MAP_TYPES.get(tensor_map.dtype.name, "UINT8"),
-            inner=sizes[tensor_map.pointer][0],
-            outer=sizes[tensor_map.pointer][1],
-            stride=(stride := constant(tensor_map.stride, f"LD{tensor_map.pointer.upper()}")),
-            element_bytes=tensor_map.dtype.bytes,
-            box_inner=tensor_map.box_inner,
-            box_outer=tensor_map.box_outer,
-            swizzle_bytes=tensor_map.swizzle_bytes,
-            batch=tensor_map.batch,
-            batch_stride=stride_of(
-                plan, tensor_map.pointer, f"{sizes[tensor_map.pointer][1]} * {stride}"
-            )
-            or "0",
+    found = []
+    for each in plan.tensor_maps:
+        inner, outer = sizes[each.pointer]
+        stride = constant(each.stride, f"LD{each.pointer.upper()}")
+        text = MapText(
+            name=each.name,
+            pointer=each.pointer,
+            type=_MAP_TYPES.get(each.dtype.name, "UINT8"),
+            inner=inner,
+            outer=outer,
+            stride=stride,
+            element_bytes=each.dtype.bytes,
+            box_inner=each.box_inner,
+            box_outer=each.box_outer,
+            swizzle_bytes=each.swizzle_bytes,
+            deep=str(each.batch),
+            deep_stride=stride_of(plan, each.pointer, f"{outer} * {stride}") or "0",
+            box_deep=int(each.batch > 1),
         )
-        for tensor_map in plan.tensor_maps
-    )
+        if each.panels:
+            columns = str(each.box_inner)
+            text = replace(
+                text,
+                inner=columns,
+                outer=f"{inner} / {columns}",
+                stride=columns,
+                box_outer=each.panels,
+                deep=outer,
+                deep_stride=stride,
+                box_deep=each.box_outer,
+            )
+        found.append(text)
+    return tuple(found)
 
 
 def early_slices(plan: KernelPlan) -> str:

@@ -260,7 +260,7 @@ def test_only_consumers_that_share_a_tile_end_inside_a_panel(given: str, columns
             12,
         ),  # 40 rows of 64
         ("m=1024 n=512 k=64 layout=nt tile_m=64 tile_n=64 consumers=1", 64, 2),
-        ("m=784 n=512 k=2048 layout=nt dtype=int8", 128, 13),  # one row of bytes
+        ("m=784 n=512 k=2048 layout=nt dtype=int8", 128, 14),  # one row of bytes
     ],
 )
 def test_a_lone_consumer_waits_for_two_rows_of_k_at_a_time(

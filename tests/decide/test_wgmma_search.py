@@ -25,7 +25,7 @@ from deepgemm_codegen.decide.wgmma.constraints import violations
 from deepgemm_codegen.decide.wgmma.family import WGMMA
 from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.predict import predict
-from deepgemm_codegen.decide.wgmma.search import search
+from deepgemm_codegen.decide.wgmma.search import ROWS_RING, search
 from deepgemm_codegen.decide.wgmma.task import task_of
 from deepgemm_codegen.plan import Bandwidth, Wgmma
 from tests.decide.specs import hopper_spec
@@ -68,7 +68,7 @@ def least_clocks(task: Task, menu: WgmmaMenu) -> float:
         )  # fmt: skip
         if rows > 1 and not long_slices_tried(task, choice, menu):
             continue
-        if not any(violations(task, choice)):
+        if not any(violations(task, choice)) and ring_tried(task, choice, menu):
             least = min(least, predict(task, choice).clocks)
     return least
 
@@ -79,6 +79,15 @@ def long_slices_tried(task: Task, choice: WgmmaChoice, menu: WgmmaMenu) -> bool:
     tiles = -(-problem.m // choice.tile_m) * -(-problem.n // choice.tile_n) * task.units
     alone = choice.consumers == 1 and task.parts == 1 and tiles <= task.machine.sms
     return alone and choice.stages >= 5 and len(menu.stages) > 1
+
+
+def ring_tried(task: Task, choice: WgmmaChoice, menu: WgmmaMenu) -> bool:
+    """Whether the tree tries a ring so deep beside rows of D that TMA writes."""
+    rows = choice.tile_m * choice.tiles_at_once // choice.consumers
+    if task.leaves(rows, choice.tile_n, whole_panels=False) != "rows" or len(menu.stages) == 1:
+        return True
+    slot = (choice.tile_m + task.landed_columns(choice.tile_n)) * 128 + 16
+    return choice.stages * choice.tile_k // task.kind.tile_k * slot <= ROWS_RING
 
 
 def some_of(menu: WgmmaMenu, rng: random.Random) -> WgmmaMenu:

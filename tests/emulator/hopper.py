@@ -149,9 +149,9 @@ def solve(
         t.name: emulator.TensorMap(
             buffers[t.pointer],
             t.dtype.bytes,
-            (t.inner.evaluate(bound), t.outer.evaluate(bound)),
-            (t.stride.evaluate(bound) * t.dtype.bytes,),
-            (t.box_inner, t.box_outer),
+            tuple(size.evaluate(bound) for size in t.sizes),
+            tuple(stride.evaluate(bound) * t.dtype.bytes for stride in t.strides),
+            t.box,
             t.swizzle_bytes,
         )
         for t in plan.tensor_maps

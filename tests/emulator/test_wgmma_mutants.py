@@ -22,6 +22,13 @@ KERNELS: dict[str, tuple[tuple[int, ...], dict[str, Any], dict[str, Any]]] = {
     "transposed": ((128, 128, 2, 1, 2, 1, 1, 8), {**TMA, "layout": "tn"}, {}),
     "cluster_n": ((128, 64, 2, 1, 2, 1, 2, 8), {**TMA, "n": 248, "layout": "tn"}, {}),
     "turns": ((64, 128, 2, 2, 2, 1, 1, 8), TMA, {}),
+    # A D of 32 bits in rows: two boxes of two panels, twice, for each of a fragment's halves.
+    "rows": (
+        (64, 256, 2, 2, 2, 1, 1, 8),
+        {**TMA, "m": "dynamic:65536", "dtype_d": "fp32"},  # so many that the L2 holds no D
+        {"m": 250},
+    ),
+    "lanes": ((64, 96, 2, 2, 2, 1, 1, 8), {**TMA, "m": 250, "n": 200, "dtype_d": "fp32"}, {}),
 }
 FULL = "mbarrier_wait(full + slot * 8, parity);"
 EMPTY = "mbarrier_wait(empty + slot * 8, parity);"
@@ -96,6 +103,11 @@ MUTANTS = [
     ("turns", "named_barrier(1 + consumer);\n            if", "            if", {"race"}),
     ("turns", "named_barrier(1 + consumer);", "named_barrier(1);", {"divergent-barrier"}),
     ("turns", "    tma_store_wait();", "", {"exit-in-flight"}),
+    ("rows", "tma_store_wait_read<0>();", "", {"in-flight-write"}),
+    ("rows", "left\n            __syncwarp();", "left", {"in-flight-write"}),
+    ("rows", "wrote\n            __syncwarp();", "wrote", {"race"}),
+    ("rows", "            fence_proxy_async();", "", {"missing-fence"}),
+    ("rows", "    tma_store_wait();", "", {"exit-in-flight"}),
     ("slab", "            __syncwarp();  // the rows", "  // the rows", {"race"}),
     ("slab", "            __syncwarp();  // these rows", "  // these rows", {"race"}),
     # The beginning and the end of clusters, and of all.
@@ -191,6 +203,10 @@ LAYOUTS = [
     ("transposed", "LEADING >> 4 << 16", "LEADING >> 5 << 16"),
     ("plain", "b_ahead = step * B_STEP", "b_ahead = step * B_STEP * 2"),
     ("slab", "slab_index(slab_row, slab_column)", "slab_row * SLAB_N + slab_column"),
+    ("rows", "(chunk ^ panel % 8) * 16", "(chunk ^ lane / 4) * 16"),
+    ("lanes", "lane % 2 * 8 + lane / 2 % 2 * 4", "lane % 4 * 4"),
+    ("lanes", "odd ? right[0] : first", "odd ? first : right[0]"),
+    ("rows", "(n0 + first) / 32", "n0 / 32"),
     ("cluster_m", "n0 + rank * 64", "n0 + (1 - rank) * 64"),
 ]
 

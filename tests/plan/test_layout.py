@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from deepgemm_codegen.plan.layout import (
+    PANEL_COLUMNS,
     SWIZZLES,
     excess_wavefronts,
     lane_slab_mask,
+    row_panels,
     slab_mask,
     swizzle,
     swizzle_bytes_for,
@@ -166,3 +168,31 @@ def test_a_slab_of_lanes_meets_no_bank_twice(group: int, width: int, paired: boo
 )
 def test_panel_widths(row_bytes: int, pass_bytes: int, expected: int) -> None:
     assert swizzle_bytes_for(row_bytes, pass_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "panels"),
+    [
+        (32, (0, 0)),
+        (64, (2, 2)),
+        (96, (0, 0)),
+        (128, (4, 2)),
+        (192, (6, 6)),
+        (224, (0, 0)),
+        (256, (4, 2)),
+        (80, (0, 0)),
+    ],
+)
+def test_rows_leave_in_whole_panels(columns: int, panels: tuple[int, int]) -> None:
+    assert row_panels(columns) == panels
+
+
+@pytest.mark.parametrize("panels", [2, 6])
+def test_rows_of_panels_meet_no_bank_twice(panels: int) -> None:
+    """Pairs of sums, a row of a fragment to four lanes; the swizzle is where a panel lies."""
+    for column in range(0, panels * PANEL_COLUMNS, 8):
+        places = []
+        for lane in range(32):
+            byte = (lane // 4 * panels * PANEL_COLUMNS + column + lane % 4 * 2) * 4
+            places.append(swizzle(byte, 128))
+        assert excess_wavefronts(places, 8) == 0

@@ -437,6 +437,26 @@ GOLDEN: dict[str, Program] = {
         dtype_c="int32",
         arch="sm_90a",
     ),
+    # int32 sums alone: whole rows of the tile by TMA, in turns; D's lines leave the L2 first.
+    "wgmma_rows_s8_nt": _plan(
+        WgmmaChoice(128, 192, 2, 2, 4, 1, 1, 16, tile_k=128),
+        m=4000,
+        n=16384,
+        k=512,
+        layout="nt",
+        dtype="int8",
+        arch="sm_90a",
+    ),
+    # fp32 sums, scaled by alpha, straight from registers; m is known at run time.
+    "wgmma_lanes_fp32_nt": _plan(
+        WgmmaChoice(64, 64, 1, 1, 6, 1, 1, 8),
+        m="dynamic:1000",
+        n=1024,
+        k=512,
+        layout="nt",
+        dtype_d="fp32",
+        arch="sm_90a",
+    ),
     # int32 sums that become bf16 on their way to TMA.
     "wgmma_s8_bf16_nt": _plan(
         WgmmaChoice(64, 96, 1, 1, 6, 1, 1, 8, tile_k=128),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
+from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import canonical_steps, promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
@@ -83,12 +84,14 @@ class WgmmaChoice:
         m, n, k = extents
         left, right = sources(spec)
         slab_n = slab_columns(self.tile_n, spec.halves, spec.dtype_d.bytes)
-        store: Literal["tma", "slab", "sums", "gather"] = "sums"
+        store: Literal["tma", "rows", "lanes", "slab", "sums", "gather"] = "sums"
         if self.cluster_k > 1:
             store, slab_n = "gather", self.tile_n
         elif self.split_k == 1 and spec.norm is None:
-            store = store_of(spec, self.tile_n // spec.halves)
-        vector = 2 if store == "tma" else output_vector(spec)
+            sums = self.tile_m * self.tiles_at_once // self.consumers * self.tile_n // 128
+            l2_bytes = machine_of(arch, spec.dtype_a.name).l2_bytes
+            store = store_of(spec, self.tile_n // spec.halves, sums, l2_bytes)
+        vector = 2 if store in ("tma", "rows") else output_vector(spec)
         promoted = promotes(spec, arch)
         sets = 2 if promoted else 1
         rows = self.tile_m * self.tiles_at_once // self.consumers

@@ -213,7 +213,8 @@ def finish_clocks(task: Task, tile: Tile) -> float:
     if task.cluster_k > 1:
         others = (task.cluster_k - 1) / task.cluster_k
         return tile.gather_finish + others * tile.gather_read + steps / task.cluster_k
-    steps += tile.tma_finish if task.tma_store and tile.whole_panels else tile.slab_finish
+    leaves = task.leaves(tile.rows, tile.tile_n, whole_panels=tile.whole_panels)
+    steps += tile.tma_finish if leaves == "tma" else tile.slab_finish
     if tile.tiles_at_once == 1 and task.outlast and not task.kind.integers and not task.fits:
         steps *= 1 - DRIFT * task.outlast
     return steps

@@ -139,6 +139,17 @@ def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[st
     return f"{choice.raster_group} {unit} {rows}{words}", reason
 
 
+def _sums(spec: GemmSpec, task: Task, store: str) -> tuple[str, str]:
+    """How sums of 32 bits leave that need no slab."""
+    if store == "rows":
+        return (
+            "TMA, rows",
+            f"{spec.dtype_d} sums leave as they are, in rows; more than the L2 holds",
+        )
+    elements = task.problem.vector
+    return f"{elements} elements", f"{spec.dtype_d} sums leave as they are; the L2 holds D"
+
+
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
     if choice.cluster_k > 1:
         elements = task.problem.vector
@@ -152,7 +163,12 @@ def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
             f"{elements} element{'s' if elements > 1 else ''}",
             "by the kernel that " + ("adds the parts" if spec.norm is None else "has whole rows"),
         )
-    if store_of(spec, choice.tile_n // spec.halves) == "tma":
+    rows = choice.tile_m * choice.tiles_at_once // choice.consumers
+    sums = rows * choice.tile_n // 128
+    store = store_of(spec, choice.tile_n // spec.halves, sums, task.machine.l2_bytes)
+    if store in ("rows", "lanes"):
+        return _sums(spec, task, store)
+    if store == "tma":
         reason = "rows of D's tile are whole patterns; it leaves while the next is computed"
         if paced(spec, "tma", 2, choice.tiles_at_once):
             reason += "; few polynomials at a time, which spares the other consumer's wgmma"

@@ -27,7 +27,8 @@ from deepgemm_codegen.decide.wgmma.predict import (
     kernel_clocks,
 )
 from deepgemm_codegen.decide.wgmma.reading import LEAST_ONCE, spared_by_fewer
-from deepgemm_codegen.decide.wgmma.tile import tile_table
+from deepgemm_codegen.decide.wgmma.tile import tile_table, turn_bytes
+from deepgemm_codegen.plan.layout import row_slab_bytes
 from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -35,11 +36,16 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
 
-__all__ = ["LEAST_LONG", "WgmmaFound", "search", "slice_rows_tried"]
+__all__ = ["LEAST_LONG", "ROWS_RING", "WgmmaFound", "search", "slice_rows_tried"]
 
 LEAST_LONG = 5
 """Slots of a ring whose slices have two rows of k. With five to eight, products took 0.82 to 0.96
 of the time (64x8 to 64x80), with four 1.03 to 1.08 (64x112, 64x128)."""
+
+ROWS_RING = 165_000
+"""Bytes of a ring beside which TMA writes rows of a D that the L2 does not hold. In 128x128 with
+six, five, four slots 6144x3072x768 took 31.6, 28.2, 28.0 us, 6144x2304x768 with six, five 27.0,
+24.2."""
 
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
@@ -250,12 +256,18 @@ def _counts(
     clusters = -(-problem.m // (tile.tile_m * cluster_m)) * clusters_n * task.units
     if constraints.grid(clusters) or constraints.raster(min(menu.raster_group), clusters_n):
         return ()
-    store = tile.tma_bytes if task.tma_store and tile.whole_panels else tile.slab_bytes
+    leaves = task.leaves(tile.rows, tile.tile_n, whole_panels=tile.whole_panels)
+    store = tile.tma_bytes if leaves == "tma" else tile.slab_bytes
+    if leaves in ("rows", "lanes"):
+        store = turn_bytes(tile.consumers, tile.tiles_at_once)
+        store += row_slab_bytes(tile.tile_n, tile.consumers) if leaves == "rows" else 0
     if slice_rows > 1 and constraints.long_slice(
         task, tile.tile_m, tile.tile_n, cluster_m * cluster_n
     ):
         return ()
     room = machine.shared_per_block - (store if task.parts == 1 and not task.partial else 0)
+    if leaves == "rows" and len(menu.stages) > 1:
+        room = min(room, ROWS_RING)
     if constraints.alone(cluster_m * cluster_n, task.cluster_k):
         return ()
     rounds = -(-clusters // (machine.sms // (cluster_m * cluster_n)))

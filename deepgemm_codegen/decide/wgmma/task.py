@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import SUM_BYTES, WHOLE, cut
-from deepgemm_codegen.decide.tma import store_of
+from deepgemm_codegen.decide.tma import store_of, sums_leave, sums_of_tile
 from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import (
     FINISH_OWN,
@@ -17,6 +17,7 @@ from deepgemm_codegen.decide.wgmma.tile import (
     slab_bytes,
     turn_bytes,
 )
+from deepgemm_codegen.plan.layout import row_slab_bytes
 from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Task(NamedTuple):
         once: clocks in which device memory delivers A and B once.
         out: clocks in which it takes D, and delivers C.
         tma_store: whether TMA can write D, if the tile is whole swizzle patterns.
+        sums_leave: how sums of 32 bits do, if the tile's columns allow it, see `tma.sums_leave`.
         fits: whether the L2 holds D with the operands; it is then written as it would be delivered.
         step_clocks: of the steps for an element, beside those of an epilogue without any.
         outlast: part of device memory's time by which the writing of D outlasts the math.
@@ -81,6 +83,7 @@ class Task(NamedTuple):
     once: float
     out: float
     tma_store: bool
+    sums_leave: Literal["rows", "lanes", "slab"]
     fits: bool
     step_clocks: float
     outlast: float
@@ -96,6 +99,17 @@ class Task(NamedTuple):
     def partial(self) -> bool:
         """Whether the sums go to a workspace, for another kernel to make D of them."""
         return self.parts > self.cluster_k or self.problem.rows_follow
+
+    def leaves(
+        self, rows: int, tile_n: int, *, whole_panels: bool
+    ) -> Literal["tma", "rows", "lanes", "slab"]:
+        """How D leaves a tile, see `Wgmma.store`.
+
+        ``rows`` are a consumer's; ``whole_panels`` is of `Tile`.
+        """
+        if self.tma_store and whole_panels:
+            return "tma"
+        return sums_of_tile(self.sums_leave, tile_n, rows * tile_n // 128)
 
     def shared_bytes(
         self,
@@ -117,8 +131,13 @@ class Task(NamedTuple):
             store = max(tile_m * tile_n * SUM_BYTES - ring, 0)
         elif self.partial:
             store = 0
-        elif not self.tma_store or not store:
-            store = slab_bytes(self.result.slab_columns(tile_n), consumers)
+        else:
+            store = {
+                "tma": store,
+                "rows": row_slab_bytes(tile_n, consumers),
+                "lanes": 0,
+                "slab": slab_bytes(self.result.slab_columns(tile_n), consumers),
+            }[self.leaves(rows, tile_n, whole_panels=store > 0)]
         store += turn_bytes(consumers, tiles_at_once)
         barriers = 16 if self.turns(stages) else 8
         return ring + stages * barriers + store
@@ -156,6 +175,9 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         once=once,
         out=out,
         tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",
+        sums_leave=(
+            sums_leave(spec, machine.l2_bytes) if parts == 1 and spec.norm is None else "slab"
+        ),
         # What the special function units do is half hidden behind what moves the element.
         fits=operands + output_bytes(problem) <= machine.l2_bytes,
         outlast=max((out - math) / max(once + out, 1.0), 0.0),

@@ -121,7 +121,8 @@ class Tile(NamedTuple):
         sums_finish: the same where partial sums leave straight from registers.
         gather_finish: the same where they meet in a cluster, but for what others' memory delivers.
         gather_read: clocks in which it would deliver a whole tile's sums.
-        tma_bytes, slab_bytes: of the epilogue beside the ring, D leaving by TMA or by slab.
+        tma_bytes, slab_bytes: of the epilogue beside the ring, D leaving by TMA in panels or by
+            slab.
         whole_panels: whether D's tile is whole swizzle patterns, so that TMA may write it.
     """
 
@@ -141,6 +142,11 @@ class Tile(NamedTuple):
     tma_bytes: int
     slab_bytes: int
     whole_panels: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows that a consumer sums."""
+        return self.tile_m * self.tiles_at_once // self.consumers
 
 
 def slab_columns(tile_n: int, halves: int, element_bytes: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.wgmma.constraints import FRAGMENT_M
+from deepgemm_codegen.plan.layout import row_panels
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
@@ -51,6 +52,10 @@ where a tile's rows are no whole pieces of so many bytes. These and the next wer
 programs of 24 shapes (``benchmarks/results/program_sweep_int8_shapes_h200.json``, the set before
 it, and the picks of then)."""
 
+ROWS_FAR, BOXES_FAR = 0.5, 0.55
+"""`SLAB_FAR` of rows that TMA writes, whole, and by 256 bytes: int8 4096x32768x512 took 163
+to 173 us in 128x192 in turns, 171 in 128x128, 172 to 178 in 64x192, by slabs 176 to 182."""
+
 SLAB_SHOWN, SLAB_LAST = 0.3, 0.69
 """Part of the bytes' clocks that consumers who share a tile wait in any case where rows of D lie
 apart, and that the last tiles take at the end."""
@@ -59,6 +64,10 @@ SLAB_PASS, SLAB_MEET = 0.025, 670
 """Clocks of a byte of D, and of two blocks of a cluster, on the way on which slices arrive: what
 consumers in turns with small tiles and a short k wait for (8192x960x320: 14.1 us in 64x128, 12.0 in
 128x160)."""
+
+ROWS_PASS = 1 / 30
+"""`SLAB_PASS` of rows that TMA writes and the L2 does not hold, near `PASS`: 64x192 took longer
+than 128x192 at int8 4096x32768x512."""
 
 
 class Writing(NamedTuple):
@@ -100,13 +109,18 @@ def writing(
     """
     out, fits = task.out / rounds, task.fits
     crowded = crowd(task, waiting) if task.sparse and not fits else 1.0
-    slabs = not task.partial and not (task.tma_store and tile.whole_panels)
-    if slabs:
-        whole = tile.tile_n * task.problem.d_bytes % WHOLE == 0
+    leaves = task.leaves(tile.rows, tile.tile_n, whole_panels=tile.whole_panels)
+    if not task.partial and leaves != "tma":
         apart = 0.0 if fits else _apart(task)
-        written = out * (SLAB_WRITE + apart * (SLAB_FAR if whole else SLAB_FAR + SLAB_PARTIAL))
+        far = SLAB_FAR
+        if leaves == "rows":
+            far = ROWS_FAR if row_panels(tile.tile_n)[1] > 2 else BOXES_FAR
+        if tile.tile_n * task.problem.d_bytes % WHOLE:
+            far += SLAB_PARTIAL
+        written = out * (SLAB_WRITE + apart * far)
         written *= crowded
-        passed = SLAB_PASS * tile.tile_m * tile.tile_n * task.problem.d_bytes
+        way = ROWS_PASS if leaves == "rows" and not fits else SLAB_PASS
+        passed = way * tile.tile_m * tile.tile_n * task.problem.d_bytes
         passed += SLAB_MEET * (cluster != (1, 1))
         shown = SLAB_SHOWN * apart * out
         return Writing(once / rounds + written, written, shown, passed, SLAB_LAST * out)
