@@ -575,10 +575,12 @@ gemm_e4m3_nt_dyn256x1000x512_sm_90a_3a1ff0c7(
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-// Describes a batch of row-major matrices to the copy engine, which moves boxes of one, swizzled.
+// Describes a batch of row-major matrices, or the panels of all rows of one, to the copy engine,
+// which moves boxes, swizzled.
 static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type, u64 inner,
                   u64 outer, u64 stride_bytes, u32 box_inner, u32 box_outer,
-                  CUtensorMapSwizzle swizzle, u64 batch, u64 batch_stride_bytes)
+                  CUtensorMapSwizzle swizzle, u64 deep, u64 deep_stride_bytes,
+                  u32 box_deep)
 {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -587,11 +589,11 @@ static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type,
     if (queried != cudaSuccess) return queried;
     if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
     // No map has a dimension of zero; where one is, nothing is copied, so any map serves.
-    const cuuint64_t sizes[] = { inner ? inner : 1, outer ? outer : 1, batch };
-    const cuuint64_t strides[] = { stride_bytes, batch_stride_bytes ? batch_stride_bytes : 16 };
-    const cuuint32_t box[] = { box_inner, box_outer, 1 };
+    const cuuint64_t sizes[] = { inner ? inner : 1, outer ? outer : 1, deep ? deep : 1 };
+    const cuuint64_t strides[] = { stride_bytes, deep_stride_bytes ? deep_stride_bytes : 16 };
+    const cuuint32_t box[] = { box_inner, box_outer, box_deep };
     const cuuint32_t steps[] = { 1, 1, 1 };
-    const u32 rank = batch == 1 ? 2 : 3;
+    const u32 rank = box_deep == 0 ? 2 : 3;
     const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
         reinterpret_cast<CUtensorMap*>(map), type, rank, const_cast<void*>(pointer), sizes, strides,
         box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
@@ -636,17 +638,17 @@ extern "C" int gemm_e4m3_nt_dyn256x1000x512_sm_90a_3a1ff0c7_launch(
     if (!failed)
         failed = encode(&map_a, a, CU_TENSOR_MAP_DATA_TYPE_UINT8, K,
                         m, LDA * 1, 128, 64,
-                        CU_TENSOR_MAP_SWIZZLE_128B, 8, m * LDA * 1);
+                        CU_TENSOR_MAP_SWIZZLE_128B, 8, m * LDA * 1, 1);
     TensorMap map_b;
     if (!failed)
         failed = encode(&map_b, b, CU_TENSOR_MAP_DATA_TYPE_UINT8, K,
                         N, LDB * 1, 128, 96,
-                        CU_TENSOR_MAP_SWIZZLE_128B, 8, N * LDB * 1);
+                        CU_TENSOR_MAP_SWIZZLE_128B, 8, N * LDB * 1, 1);
     TensorMap map_d;
     if (!failed)
         failed = encode(&map_d, d, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, N,
                         m, LDD * 2, 32, 64,
-                        CU_TENSOR_MAP_SWIZZLE_64B, 8, m * LDD * 2);
+                        CU_TENSOR_MAP_SWIZZLE_64B, 8, m * LDD * 2, 1);
     if (failed) return failed;
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_e4m3_nt_dyn256x1000x512_sm_90a_3a1ff0c7, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
