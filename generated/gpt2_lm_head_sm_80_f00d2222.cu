@@ -322,6 +322,7 @@ gpt2_lm_head_sm_80_f00d2222(
         __syncthreads();  // slice 0 is complete
         if (0 < SLICES)
             load_fragments(0, read, 0);
+#pragma unroll 1  // all slices' tests at once would not fit the registers
         for (int slice = 0; slice < SLICES; ++slice) {
             const int next = slice + STAGES - 1;
 #pragma unroll

@@ -41,10 +41,14 @@ def demand_no_conflict(plan: Program, ptx: str, effort: float) -> None:
     assert [line for line in costs.shared if line.excess] == [], cost_lines(costs, "")[0]
 
 
+SLOW = ("wgmma_ragged_tn", "wgmma_scaled_nt")
+"""Those that take longest, for the full run."""
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.full] * (i % 2))
+        pytest.param(name, marks=[pytest.mark.full] * (i % 2 or name in SLOW))
         for i, name in enumerate(sorted(GOLDEN))
     ],
 )

@@ -44,6 +44,12 @@ LOOP_ISSUE = 30
 SYNC = 60
 """Clocks a slice that one warp a scheduler loses to the wait, the barrier and the first read."""
 
+MANY_SUMS = 64
+FOUR_WARPS, FOUR_ALONE = 1.2, 1.95
+"""What the math takes, over the units' rate, in blocks of four warps whose threads have more sums
+than `MANY_SUMS`, and where a multiprocessor has one such block. Measured: 64x256x16 by 2x2 warps
+beside 2x4 in six products on an H200 (``benchmarks/notes.md``)."""
+
 STORE_ISSUE = 8
 """Clocks of a warp's store to D in the epilogue, with its arithmetic; an estimate."""
 
@@ -57,9 +63,13 @@ def slice_parts(task: Task, tile: Tile, tile_k: int, resident: int) -> tuple[flo
     issue = tile.issue * tile_k + LOOP_ISSUE
     for number, travel in zip(copies, (task.a, task.b), strict=True):
         issue += number * (COPY_ISSUE + STAGED_ISSUE * (travel.mechanism == "registers"))
-    warps = tile.warps * resident
-    busy = max(warps, SCHEDULERS)  # a scheduler without a warp does nothing
-    fma = tile.fma * tile_k * busy / max(tile.warps, SCHEDULERS)
+    # A block of fewer warps than schedulers is charged for all: tiles of one or two warps were
+    # slower than the rest of the model has them wherever they were measured.
+    busy = max(tile.warps, SCHEDULERS) * resident
+    fma = tile.fma * tile_k * resident
+    sums = tile.tile_m * tile.tile_n // (WARP * tile.warps)
+    if sums > MANY_SUMS and tile.warps <= SCHEDULERS:
+        fma *= FOUR_WARPS if resident > 1 else FOUR_ALONE
     return fma, issue * busy / SCHEDULERS, tile.feed * tile_k * resident
 
 
