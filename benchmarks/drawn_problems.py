@@ -2,7 +2,9 @@
 
     python benchmarks/drawn_problems.py --on gpu --out benchmarks/results [--count 2000] [--jobs 6]
 
-The problems are those of ``tests/drawing.py``: a case is its seed and its number. Writes
+The problems are those of ``tests/drawing.py``, or with ``--features`` of
+``tests/drawing_features.py``, where what is forced is left out if nothing serves it: a case is its
+seed and its number. Writes
 ``drawn_gpu.json`` and ``drawn_gpu.md`` (or ``..._emulator``): how many passed, of which kinds they
 were, and each that failed. A limit of time ends the run early; the count says how far it came. On a
 GPU ``--values`` compares every element of D, and no tile with the emulator's, which takes longest.
@@ -16,6 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,35 +37,56 @@ EFFORT = 0.25
 CROWDED = "the GPU's memory does not hold"
 """What a case says that found no room beside others; it is judged again when they have gone."""
 
+Job = tuple[int, int, str, frozenset[str], bool]
+"""Seed, number, where, checks to leave out, whether features are drawn."""
+
 FEW = 3
 """Cases at a time then."""
 
 
-def about(job: tuple[int, int, str, frozenset[str]]) -> dict[str, Any]:
+def served(text: str) -> str:
+    """A spec of drawn features, without what is forced where nothing serves it."""
+    from deepgemm_codegen.arch import load_arch
+    from deepgemm_codegen.decide import decide
+    from deepgemm_codegen.errors import InputError
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.spec.overrides import Overrides
+
+    spec = GemmSpec.from_text(text)
+    try:
+        decide(spec, load_arch(spec.arch, spec.gpu, spec.sms))
+    except InputError:
+        free = Overrides(tensor_cores="off" if spec.dtype_a.name == "fp32" else None)
+        return str(replace(spec, launch="plain", overrides=free))
+    return text
+
+
+def about(job: Job) -> dict[str, Any]:
     """A case's number, spec and facts."""
     from deepgemm_codegen.spec import GemmSpec
     from tests.drawing import draw, facts_of
+    from tests.drawing_features import draw_features
 
-    seed, number, *_ = job
-    text = draw(seed, number, ARCHS)
+    seed, number, *_, features = job
+    text = served(draw_features(seed, number, ARCHS)) if features else draw(seed, number, ARCHS)
     facts = facts_of(GemmSpec.from_text(text))
     shares = {"large": facts.large, "narrow": facts.narrow, "odd": facts.odd}
     return {"number": number, "spec": text, **shares}
 
 
-def never_ended(job: tuple[int, int, str, frozenset[str]], limit: float) -> dict[str, Any]:
+def never_ended(job: Job, limit: float) -> dict[str, Any]:
     """The record of a case whose process had to be killed, or died: it failed."""
     line = f"did not end in {limit:g} s, or took its process along"
     return {**about(job), "passed": False, "line": line, "seconds": limit}
 
 
-def judged(job: tuple[int, int, str, frozenset[str]]) -> dict[str, Any]:
+def judged(job: Job) -> dict[str, Any]:
     """One case's verdict, or what went wrong."""
     from verify_kernels import judge
 
     from deepgemm_codegen.errors import CodegenError
 
-    seed, _, on, leave = job
+    seed, _, on, leave, _ = job
     record = about(job)
     text = record["spec"]
     begun = time.monotonic()
@@ -83,6 +107,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--features", action="store_true", help="of tests/drawing_features.py")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--gpus", type=int, default=1, help="the processes share these")
     parser.add_argument("--seconds", type=float, default=float("inf"))
@@ -95,7 +120,7 @@ def main() -> int:
     options = parser.parse_args()
     leave = frozenset({"emulator"} if options.values else ())
     cases = range(options.first, options.count)
-    jobs = [(options.seed, case, options.on, leave) for case in cases]
+    jobs = [(options.seed, case, options.on, leave, options.features) for case in cases]
     begun = time.monotonic()
     ended = in_time(
         judged, jobs, options.jobs, options.seconds, gpus=options.gpus, limit=options.limit
@@ -132,7 +157,7 @@ def main() -> int:
         "failed": failed,
     }
     options.out.mkdir(parents=True, exist_ok=True)
-    stem = options.out / f"drawn_{options.on}"
+    stem = options.out / f"drawn{'_features' if options.features else ''}_{options.on}"
     stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     lines = ["# Problems drawn at random", ""]
     lines += [f"- {key}: {value}" for key, value in document.items() if key != "failed" and value]
