@@ -30,9 +30,9 @@ def test_pairs_and_16_bits_have_equal_parts() -> None:
 @pytest.mark.parametrize(
     ("text", "choice"),
     [
-        ("m=70 n=184 k=256 dtype=int8", ONE_CONSUMER),
+        ("m=70 n=184 k=256 dtype=int8 dtype_c=int32", ONE_CONSUMER),
         ("m=70 n=181 k=144 dtype=int8 dtype_c=int32", ONE_CONSUMER),
-        ("m=260 n=112 k=384 dtype=uint8 batch=2", TURNS),
+        ("m=260 n=112 k=384 dtype=uint8 dtype_c=int32 batch=2", TURNS),
         ("m=70 n=90 k=136 dtype=fp16 dtype_c=fp32 dtype_d=fp32 epilogue=bias,relu", FLOAT),
     ],
     ids=["whole", "C and an odd n", "in turns", "fp32"],

@@ -447,6 +447,35 @@ GOLDEN: dict[str, Program] = {
         dtype="int8",
         arch="sm_90a",
     ),
+    # The same of wide tiles, whose rows leave in two parts.
+    "wgmma_rows_wide_s8_nt": _plan(
+        WgmmaChoice(128, 256, 2, 1, 4, 1, 1, 16, tile_k=128),
+        m=4096,
+        n=32768,
+        k=512,
+        layout="nt",
+        dtype="int8",
+        arch="sm_90a",
+    ),
+    # int32 sums straight from registers, with tails in n, and in m, too.
+    "wgmma_lanes_s8_nt": _plan(
+        WgmmaChoice(64, 96, 1, 1, 4, 1, 1, 8, tile_k=128),
+        m=1024,
+        n=1000,
+        k=512,
+        layout="nt",
+        dtype="int8",
+        arch="sm_90a",
+    ),
+    "wgmma_lanes_tails_s8_nt": _plan(
+        WgmmaChoice(64, 96, 1, 1, 4, 1, 1, 8, tile_k=128),
+        m=1000,
+        n=1000,
+        k=512,
+        layout="nt",
+        dtype="int8",
+        arch="sm_90a",
+    ),
     # fp32 sums, scaled by alpha, straight from registers; m is known at run time.
     "wgmma_lanes_fp32_nt": _plan(
         WgmmaChoice(64, 64, 1, 1, 6, 1, 1, 8),

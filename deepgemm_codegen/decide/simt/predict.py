@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.simt.task import Task
     from deepgemm_codegen.decide.simt.tile import Tile
 
-__all__ = ["kernel_clocks", "predict", "slice_parts"]
+__all__ = ["charged_warps", "kernel_clocks", "predict", "slice_parts"]
 
 COPY_ISSUE, STAGED_ISSUE = 2, 4
 """Instructions of one copied vector with its address: asynchronous, and further ones through
@@ -57,16 +57,25 @@ BLOCK_START = 300
 """Clocks until a new block's first copy; as in mma.sync's model."""
 
 
+def charged_warps(task: Task, tile: Tile) -> int:
+    """Warps that a block takes the time of: a warp for every scheduler at least.
+
+    Tiles of one or two warps were slower than the rest of the model has them wherever they were
+    measured. Not where a tile is a whole product of a batch: others then lie beside it.
+    """
+    problem = task.problem
+    whole = tile.tile_m >= problem.m and tile.tile_n >= problem.n
+    return tile.warps if whole and problem.batch > 1 else max(tile.warps, SCHEDULERS)
+
+
 def slice_parts(task: Task, tile: Tile, tile_k: int, resident: int) -> tuple[float, float, float]:
     """Clocks of one slice of the resident blocks: fp32 units, instructions, shared memory."""
     copies = copied_vectors(task, tile.tile_m, tile.tile_n, tile_k, WARP * tile.warps)
     issue = tile.issue * tile_k + LOOP_ISSUE
     for number, travel in zip(copies, (task.a, task.b), strict=True):
         issue += number * (COPY_ISSUE + STAGED_ISSUE * (travel.mechanism == "registers"))
-    # A block of fewer warps than schedulers is charged for all: tiles of one or two warps were
-    # slower than the rest of the model has them wherever they were measured.
-    busy = max(tile.warps, SCHEDULERS) * resident
-    fma = tile.fma * tile_k * resident
+    busy = max(charged_warps(task, tile) * resident, SCHEDULERS)
+    fma = tile.fma * tile_k * busy / max(tile.warps, SCHEDULERS)
     sums = tile.tile_m * tile.tile_n // (WARP * tile.warps)
     if sums > MANY_SUMS and tile.warps <= SCHEDULERS:
         fma *= FOUR_WARPS if resident > 1 else FOUR_ALONE

@@ -20,7 +20,7 @@ from deepgemm_codegen.decide.simt.constraints import (
     rows_of,
     shared_bytes,
 )
-from deepgemm_codegen.decide.simt.predict import kernel_clocks
+from deepgemm_codegen.decide.simt.predict import charged_warps, kernel_clocks
 from deepgemm_codegen.decide.simt.tile import SCHEDULERS, tile_table
 from deepgemm_codegen.plan.tiles import WARP
 
@@ -106,8 +106,9 @@ def _floors(task: Task, menu: SimtMenu) -> list[tuple[float, int, Tile]]:
         tiles = batch * -(-m // tile.tile_m) * tiles_n
         if grid(tiles) or raster(lowest, tiles_n):
             continue
-        issue = tile.issue * max(tile.warps, SCHEDULERS) / SCHEDULERS
-        work = max(tile.fma, issue, tile.feed)
+        charged = charged_warps(task, tile)
+        fma = tile.fma * charged / max(tile.warps, SCHEDULERS)
+        work = max(fma, tile.issue * charged / SCHEDULERS, tile.feed)
         heap.append((-(-tiles // sms) * k * work * ROUNDING, order, tile))
     heapify(heap)
     return heap
