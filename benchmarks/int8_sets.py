@@ -62,7 +62,20 @@ SHAPES: dict[str, list[str]] = {
 }  # fmt: skip
 """By the ratio that is to be gained, most first."""
 
+CAPPED = (
+    *("m=4096 n=4096 k=7168", "m=4096 n=4096 k=4096", "m=2048 n=28672 k=4096"),
+    *("m=2048 n=4096 k=14336", "m=4096 n=7168 k=2048", "m=4096 n=2112 k=7168"),
+    "m=512 n=6144 k=4096",
+)
+"""Products at the board's power cap, and two near it."""
+
+_CLUSTERED = plans(
+    "128x128 2t n2", "128x128 2t m2", "128x256 2 n2", "256x128 2 n2", "128x192 2t n2",
+    "128x160 2t n2", "128x176 2t n2",
+)  # fmt: skip
+
 INT8_SETS: dict[str, list[tuple[str, list[str]]]] = {
     "int8_shapes": [(f"{shape} dtype=int8 layout=nt", lines) for shape, lines in SHAPES.items()],
+    "int8_capped": [(f"{shape} dtype=int8 layout=nt", _CLUSTERED) for shape in CAPPED],
 }
 """By name, as `program_sets.SETS` has them."""

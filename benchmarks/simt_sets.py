@@ -38,14 +38,52 @@ _MIDDLE = _plans(
 """2048-cubed: 128 tiles of 128x256."""
 
 
+_TILES = _plans(
+    "64x256x16 2x2 1 2", "64x128x16 2x2 3 2", "64x64x16 2x2 3 2", "32x128x16 2x2 4 2",
+    "64x256x16 2x4 1 2", "64x256x16 2x4 1 4", "128x64x16 4x1 3 2", "64x128x16 2x2 3 4",
+    "32x64x16 2x2 4 2",
+)  # fmt: skip
+"""Beside what the tree took before for products of models: four warps, 128 sums a thread."""
+
+_BEFORE = {
+    "nn": {
+        "m=4096 n=320 k=1280": "64x256x16 2x2 1 2", "m=6144 n=2304 k=768": "64x256x16 2x2 2 2",
+        "m=4096 n=320 k=320": "64x256x16 2x2 1 2", "m=4096 n=2560 k=320": "64x256x16 2x2 2 2",
+        "m=12544 n=512 k=128": "64x256x16 2x2 2 2",
+    },
+    "nt": dict.fromkeys(
+        ("m=6144 n=2304 k=768", "m=4096 n=2560 k=320", "m=12544 n=512 k=128"), "128x128x16 2x2 2 4"
+    ),
+    "tn": {
+        "m=4096 n=320 k=1280": "128x128x16 2x2 1 4", "m=6144 n=2304 k=768": "128x128x16 2x2 2 4",
+        "m=4096 n=320 k=320": "128x128x16 2x2 1 4", "m=4096 n=2560 k=320": "128x128x16 2x2 2 4",
+        "m=12544 n=512 k=128": "128x128x16 2x2 2 4",
+    },
+}  # fmt: skip
+"""What the tree took before, of products whose pick has changed since."""
+
+
+def _product(sizes: str, letters: str) -> str:
+    return f"{sizes} dtype=fp32 tensor_cores=off layout={letters}"
+
+
 def _cube(size: int, letters: str) -> str:
-    return f"m={size} n={size} k={size} dtype=fp32 tensor_cores=off layout={letters}"
+    return _product(f"m={size} n={size} k={size}", letters)
 
 
 SIMT_SETS: dict[str, list[tuple[str, list[str]]]] = {
     "fp32_small": [
         *((_cube(1024, letters), _SMALL) for letters in ("nn", "nt", "tn")),
         *((_cube(2048, letters), _MIDDLE) for letters in ("nn", "nt")),
+    ],
+    "fp32_tiles": [
+        *((_product(sizes, "nn"), _TILES) for sizes in _BEFORE["nn"]),
+        (_product("m=4096 n=320 k=1280", "nt"), _TILES),
+    ],
+    "fp32_picks": [
+        (_product(sizes, letters), _plans(plan))
+        for letters, before in _BEFORE.items()
+        for sizes, plan in before.items()
     ],
 }
 """By name, as `program_sets.SETS` has them."""
