@@ -30,9 +30,9 @@ IDS = [path.relative_to(data_folder("templates")).as_posix() for path in TEMPLAT
 FILE = {"program", "file", "kernels"}
 """What the file's own parts may take from outside."""
 
-INCLUDED = FILE | {"plan", "text", "o", "width", "steps", "slot", "counted"}
+INCLUDED = FILE | {"plan", "text", "o", "width", "steps", "slot", "counted", "within"}
 """What a template may take: that, a kernel's plan and text, a copy's operand, a width, steps, a
-ring's slot, whether a part's slices are counted."""
+ring's slot, whether a part's slices are counted, a place in the tile."""
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=IDS)
