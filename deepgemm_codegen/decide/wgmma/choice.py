@@ -10,7 +10,7 @@ from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import canonical_steps, promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
-from deepgemm_codegen.decide.wgmma import constraints
+from deepgemm_codegen.decide.wgmma import consumer
 from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.decide.wgmma.tile import slab_columns
 from deepgemm_codegen.epilogue import column_vectors
@@ -110,8 +110,8 @@ class WgmmaChoice:
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
             promoted=promoted,
-            overlapped=constraints.overlapped(rows, self.tile_n, sets),
-            in_sequence=constraints.in_sequence(rows, self.tile_n, sets),
+            overlapped=consumer.overlapped(rows, self.tile_n, sets),
+            in_sequence=consumer.in_sequence(rows, self.tile_n, sets),
             scaled=spec.block_scaled,
             halves=spec.halves,
             vectors=len(column_vectors(canonical_steps(spec))),

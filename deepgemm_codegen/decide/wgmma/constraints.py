@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.wgmma.consumer import (
+    PANEL_COLUMNS,
+    accumulators,
+    columns,
+    rows,
+    scales,
+    turns,
+)
 from deepgemm_codegen.plan.tma import SWIZZLE_ROWS
-from deepgemm_codegen.spec.block_scales import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,26 +25,13 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
     from deepgemm_codegen.decide.wgmma.task import Task
 
-__all__ = ["MAX_CLUSTER_K", "PANEL_COLUMNS", "PHRASES", "violations"]
-
-FRAGMENT_M, MAX_CONSUMER_ROWS = 64, 128
-"""Rows of a consumer: one or two fragments of 64. Three would leave 80 columns of sums."""
-
-MAX_ACCUMULATORS = 192
-"""fp32 sums a thread, of the 240 registers that setmaxnreg gives a consumer thread."""
-
-MAX_SCALES = 3
-"""Blocks of B's columns that a tile may lie in, each with a scale beside the sums: selects tell
-which one a group of columns has."""
+__all__ = ["MAX_CLUSTER_K", "PHRASES", "violations"]
 
 MAX_CLUSTER = 2
 """Blocks of a cluster; larger ones were slower for the author of fast.cu (its README, H100)."""
 
 MAX_CLUSTER_K = 8
 """Blocks of a cluster along k: what a cluster may have anywhere (CUDA programming guide)."""
-
-PANEL_COLUMNS = 64
-"""16-bit elements of a 128-byte row."""
 
 PAST = 8
 """How many columns land for each that may lie past a tile. Tiles of 112, 176 and 224 columns were
@@ -49,11 +43,6 @@ MAX_TILES = 2**31 - 1024
 """Tiles that a block counts in 32 bits, its stride included."""
 
 
-def turns(consumers: int, tiles_at_once: int) -> Miss | None:
-    """Taking tiles in turn takes two consumers: got is how many there are."""
-    return (consumers, 2) if consumers < tiles_at_once else None
-
-
 def sums(rows_follow: bool, tiles_at_once: int) -> Miss | None:
     """Sums that another kernel makes rows of leave once for all consumers."""
     return (tiles_at_once, 1) if rows_follow and tiles_at_once > 1 else None
@@ -62,54 +51,6 @@ def sums(rows_follow: bool, tiles_at_once: int) -> Miss | None:
 def parts(count: int, tiles_at_once: int) -> Miss | None:
     """A consumer that skips the other's slices must know how many: parts of k are not all equal."""
     return (count, 1) if count > 1 and tiles_at_once > 1 else None
-
-
-def rows(tile_m: int, consumers: int, tiles_at_once: int) -> Miss | None:
-    """A consumer takes one or two fragments of 64 rows."""
-    got, left = divmod(tile_m * tiles_at_once, consumers)
-    if not left and got in (FRAGMENT_M, MAX_CONSUMER_ROWS):
-        return None
-    return (got, FRAGMENT_M if got < MAX_CONSUMER_ROWS else MAX_CONSUMER_ROWS)
-
-
-def accumulators(
-    tile_m: int, tile_n: int, consumers: int, tiles_at_once: int, sets: int
-) -> Miss | None:
-    """A thread's sums stay in registers, with what addresses and the epilogue need.
-
-    Where a slice's are added apart, those of one of its fragments lie beside those of all.
-    """
-    rows = tile_m * tiles_at_once // consumers
-    got = (rows + FRAGMENT_M * (sets - 1)) * tile_n // 128
-    return (got, MAX_ACCUMULATORS) if got > MAX_ACCUMULATORS else None
-
-
-def overlapped(rows: int, tile_n: int, sets: int) -> bool:
-    """Whether a consumer has room for a slice's sums beside those that the next slice makes.
-
-    Args:
-        rows: of D that a consumer computes.
-        tile_n: columns of the tile.
-        sets: of sums without that room; one where no slice's sums are added apart.
-    """
-    return sets > 1 and rows == FRAGMENT_M and (sets + 1) * tile_n // 2 <= MAX_ACCUMULATORS
-
-
-def in_sequence(rows: int, tile_n: int, sets: int) -> bool:
-    """Whether there is no room for the sums of all fragments of a slice; arguments as above."""
-    return rows * sets * tile_n // 128 > MAX_ACCUMULATORS
-
-
-def columns(tile_n: int, *, integers: bool) -> Miss | None:
-    """An instruction on integers takes 8, 16, 24 and 32 columns, then multiples of 16."""
-    left = tile_n % 16 if integers and tile_n > 32 else 0
-    return (left, 0) if left else None
-
-
-def scales(tile_n: int, halves: int, *, scaled: bool) -> Miss | None:
-    """A tile lies in a few blocks of B's columns, and keeps the scale of each."""
-    got = blocks_of(tile_n, halves) if scaled else 0
-    return (got, MAX_SCALES) if got > MAX_SCALES else None
 
 
 def panels(tile: int, *, k_major: bool, ragged: bool = False) -> Miss | None:

@@ -15,7 +15,8 @@ from deepgemm_codegen.decide.menus import (
 )
 from deepgemm_codegen.decide.schedule import RASTER_GROUPS
 from deepgemm_codegen.decide.split_k import SPLIT_K
-from deepgemm_codegen.decide.wgmma.constraints import MAX_CLUSTER_K, PANEL_COLUMNS
+from deepgemm_codegen.decide.wgmma.constraints import MAX_CLUSTER_K
+from deepgemm_codegen.decide.wgmma.consumer import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import CONSUMERS, FRAGMENT_M, TILE_MS
 from deepgemm_codegen.plan.tma import PANEL_BYTES
 

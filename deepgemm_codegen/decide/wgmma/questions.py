@@ -8,7 +8,7 @@ from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
-from deepgemm_codegen.decide.wgmma.constraints import overlapped
+from deepgemm_codegen.decide.wgmma.consumer import overlapped
 from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.plan import Decision
 from deepgemm_codegen.plan.tma import box_columns

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
+from deepgemm_codegen.decide.wgmma.consumer import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.writing import crowd
 from deepgemm_codegen.plan.tma import PANEL_BYTES
 

@@ -8,7 +8,7 @@ from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import SUM_BYTES, WHOLE, cut
 from deepgemm_codegen.decide.tma import store_of, sums_leave, sums_of_tile
-from deepgemm_codegen.decide.wgmma.constraints import PANEL_COLUMNS
+from deepgemm_codegen.decide.wgmma.consumer import PANEL_COLUMNS
 from deepgemm_codegen.decide.wgmma.tile import (
     FINISH_OWN,
     FINISH_TMA,

@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.menus import TILE_NS
-from deepgemm_codegen.decide.wgmma import constraints
+from deepgemm_codegen.decide.wgmma import consumer
 from deepgemm_codegen.plan.layout import staged_columns, store_panels
 from deepgemm_codegen.plan.tma import PANEL_BYTES
 from deepgemm_codegen.spec.block_scales import blocks_of, shared_columns
@@ -238,9 +238,9 @@ def _promotion(
         halves: columns of the tile that make one of D.
     """
     factors = scale_clocks(tile_n, halves, rows // FRAGMENT_M) if kind.scaled else 0
-    if constraints.overlapped(rows, tile_n, kind.sets):
+    if consumer.overlapped(rows, tile_n, kind.sets):
         return PROMOTE_BEHIND + (SCALE_BEHIND + SCALE * factors if kind.scaled else 0)
-    in_sequence = constraints.in_sequence(rows, tile_n, kind.sets)
+    in_sequence = consumer.in_sequence(rows, tile_n, kind.sets)
     wait = SEQUENCE_WAIT if in_sequence else PROMOTE_WAIT
     if kind.scaled:
         wait += (SEQUENCE_SCALE_WAIT if in_sequence else SCALE_WAIT) + SCALE * factors
@@ -307,13 +307,13 @@ def tile_table(
     table: dict[tuple[int, int, int], list[Tile]] = {}
     for tile_m, consumers, at_once in product(TILE_MS, CONSUMERS, TILES_AT_ONCE):
         split = consumers, at_once
-        if constraints.turns(*split) or constraints.rows(tile_m, *split):
+        if consumer.turns(*split) or consumer.rows(tile_m, *split):
             continue
         table[tile_m, *split] = [
             _tile(machine, kind, result, tile_m, tile_n, *split)
             for tile_n in TILE_NS
-            if not constraints.accumulators(tile_m, tile_n, *split, kind.sets)
-            and not constraints.columns(tile_n, integers=kind.integers)
-            and not constraints.scales(tile_n, result.halves, scaled=kind.scaled)
+            if not consumer.accumulators(tile_m, tile_n, *split, kind.sets)
+            and not consumer.columns(tile_n, integers=kind.integers)
+            and not consumer.scales(tile_n, result.halves, scaled=kind.scaled)
         ]
     return table

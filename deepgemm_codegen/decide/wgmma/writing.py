@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.decide.wgmma.constraints import FRAGMENT_M
+from deepgemm_codegen.decide.wgmma.consumer import FRAGMENT_M
 from deepgemm_codegen.plan.layout import row_panels
 
 if TYPE_CHECKING:
