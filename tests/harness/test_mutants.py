@@ -212,7 +212,7 @@ MUTANTS = {
         "narrow", r"(at < STAGES \* )64(; at \+= THREADS\) \{)", r"\g<1>0\2", which=1, seen="uninit"
     ),
     "behind narrow rows along n too little is cleared": Mutant(
-        "narrow n", r"\(5 \+ at % 3\)", "(5 + at % 2)", seen="uninit"
+        "narrow n", r"\(5 \+ at / 8 % 3\)", "(5 + at / 8 % 2)", seen="uninit"
     ),
     "the panel that a tile ends in left out": Mutant("ragged", r"panel < 2; ", "panel < 1; "),
     "every panel of a ragged tile from the first": Mutant("ragged", r"n0 \+ panel \* 64", "n0"),
