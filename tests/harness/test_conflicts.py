@@ -98,6 +98,10 @@ OTHERWISE: dict[str, dict[tuple[str, int], int]] = {
     # The front end takes vectors apart; four of their addresses ptxas knows to be aligned to 8
     # bytes only, and puts together two and two.
     "geglu_nn": {("ld", 16): -4, ("ld", 8): 8},
+    # What a thread stores side by side ptxas does not know to be aligned, and keeps apart.
+    "turned_nn": {("st", 16): -6, ("st", 8): -2, ("st", 4): 28},
+    "turned_wgmma_nt": {("st", 16): -3, ("st", 8): -1, ("st", 4): 14},
+    "turned_rows_tn": {("st", 16): -3, ("st", 8): -1, ("st", 4): 14},
 }
 """Where the machine code has more, or fewer, of some accesses than the emulator counts."""
 WIDTHS = {"128": 16, "64": 8, None: 4, "U16": 2, "S16": 2, "16": 2, "U8": 1, "S8": 1}
