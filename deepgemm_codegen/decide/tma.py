@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.operands import matrices_like_d, output_vector
-from deepgemm_codegen.plan.layout import PANEL_COLUMNS, row_panels, store_panels
+from deepgemm_codegen.plan.layout import SLAB_PANEL_COLUMNS, row_panels, store_panels
 from deepgemm_codegen.plan.tma import TMA_ALIGNMENT, TmaOperand
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def sums_leave(spec: GemmSpec, l2_bytes: float) -> Literal["rows", "lanes", "sla
         return "slab"
     if rows.size * columns.size * spec.batch * spec.dtype_d.bytes <= HELD * l2_bytes:
         return "lanes" if output_vector(spec) == LANE_VECTOR else "slab"
-    whole = not columns.dynamic and columns.size % PANEL_COLUMNS == 0 and spec.batch == 1
+    whole = not columns.dynamic and columns.size % SLAB_PANEL_COLUMNS == 0 and spec.batch == 1
     return "rows" if whole and not tma_obstacle(spec, "d") else "slab"
 
 

@@ -18,7 +18,7 @@ __all__ = [
     "BANKS",
     "CHUNK_BYTES",
     "COLUMN_BUFFER",
-    "PANEL_COLUMNS",
+    "SLAB_PANEL_COLUMNS",
     "SLAB_ROWS",
     "STORE_BUFFER",
     "SWIZZLES",
@@ -105,7 +105,7 @@ def store_panels(rows: int, columns: int, element_bytes: int) -> tuple[int, int]
     return next(apart, found[0] if found else (0, 0))
 
 
-SLAB_ROWS, PANEL_COLUMNS = 8, 32
+SLAB_ROWS, SLAB_PANEL_COLUMNS = 8, 32
 """Rows of a D of 32 bits that a warp has TMA write at a time: a fragment's half; and columns of it
 in a swizzle pattern of 128 bytes."""
 
@@ -121,7 +121,7 @@ def row_panels(columns: int) -> tuple[int, int]:
     Args:
         columns: of the tile.
     """
-    panels, rest = divmod(columns, PANEL_COLUMNS)
+    panels, rest = divmod(columns, SLAB_PANEL_COLUMNS)
     if rest or panels % 2:
         return 0, 0
     return (4, 2) if panels % 4 == 0 else (panels, panels)
@@ -129,7 +129,7 @@ def row_panels(columns: int) -> tuple[int, int]:
 
 def row_slab_bytes(columns: int, consumers: int) -> int:
     """Bytes of the slabs of all warps of so many consumers, of rows of so many columns."""
-    return consumers * 4 * SLAB_ROWS * row_panels(columns)[0] * PANEL_COLUMNS * 4
+    return consumers * 4 * SLAB_ROWS * row_panels(columns)[0] * SLAB_PANEL_COLUMNS * 4
 
 
 COLUMN_BUFFER = 1024

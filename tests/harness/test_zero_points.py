@@ -262,7 +262,7 @@ def test_zero_points_by_hand_of_random_operands() -> None:
 
 
 def test_columns_of_both_halves_of_a_pair_have_zero_points() -> None:
-    """A gate of ones, 41 after zero points; D is then what B's second half leaves, in floats."""
+    """With zero points taken away the gate sums to 40, and each value to 40 times its own."""
     program = program_of(f"m=3 n=8 k=40 dtype=int8 {BOTH} dtype_d=fp32 epilogue=swiglu", BYTES)
     zeros = [float(column) for column in range(8)]
     given: dict[str, Any] = {"zero_point_a": -1, "zero_point_b": [[-1.0] * 8 + zeros]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepgemm_codegen.plan.layout import (
-    PANEL_COLUMNS,
+    SLAB_PANEL_COLUMNS,
     SWIZZLES,
     excess_wavefronts,
     lane_slab_mask,
@@ -190,9 +190,9 @@ def test_rows_leave_in_whole_panels(columns: int, panels: tuple[int, int]) -> No
 @pytest.mark.parametrize("panels", [2, 6])
 def test_rows_of_panels_meet_no_bank_twice(panels: int) -> None:
     """Pairs of sums, a row of a fragment to four lanes; the swizzle is where a panel lies."""
-    for column in range(0, panels * PANEL_COLUMNS, 8):
+    for column in range(0, panels * SLAB_PANEL_COLUMNS, 8):
         places = []
         for lane in range(32):
-            byte = (lane // 4 * panels * PANEL_COLUMNS + column + lane % 4 * 2) * 4
+            byte = (lane // 4 * panels * SLAB_PANEL_COLUMNS + column + lane % 4 * 2) * 4
             places.append(swizzle(byte, 128))
         assert excess_wavefronts(places, 8) == 0
