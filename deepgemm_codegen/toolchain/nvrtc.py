@@ -45,6 +45,12 @@ NONE_NEWER = (
 )
 
 
+CACHES_FROM = (12, 9)
+"""The NVRTC from which on it keeps what it compiled, where there is a driver (NVRTC's guide,
+"Caching"). A text that it compiled before, comments apart, then comes without ptxas' log: without
+registers, spills and warnings."""
+
+
 @dataclass(frozen=True, slots=True)
 class NvrtcOutput:
     """What one compile gave: PTX always, a cubin when asked for a real architecture."""
@@ -118,6 +124,8 @@ def compile_program(source: str, name: str, target: Target, options: list[str]) 
     _check(nvrtc, status, "nvrtcCreateProgram")
     try:
         raw = [option.encode() for option in options]
+        if release >= CACHES_FROM:
+            raw.append(b"--no-cache")
         (status,) = nvrtc.nvrtcCompileProgram(program, len(raw), raw)
         log = _text(_output(nvrtc, program, "ProgramLog"))
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:

@@ -200,23 +200,31 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeNvrtc:
-    """NVRTC 12.8 with no fault but the one asked for."""
+    """NVRTC with no fault but the one asked for; it keeps the options that it was given."""
 
-    def __init__(self, failing: str) -> None:
+    def __init__(self, failing: str, release: tuple[int, int] = (12, 8)) -> None:
         self.failing = failing
+        self.release = release
+        self.options: list[bytes] = []
         self.nvrtcResult = types.SimpleNamespace(NVRTC_SUCCESS="ok")
 
     def __getattr__(self, call: str) -> Any:
         status = "broken" if call == self.failing else "ok"
         results = {
-            "nvrtcVersion": (12, 8),
+            "nvrtcVersion": self.release,
             "nvrtcGetSupportedArchs": ([75, 80],),
             "nvrtcCreateProgram": ("program",),
             "nvrtcGetProgramLogSize": (0,),
             "nvrtcGetPTXSize": (5,),
             "nvrtcGetCUBINSize": (0,),
         }
-        return lambda *_: (status, *results.get(call, ()))
+
+        def answer(*given: Any) -> tuple[Any, ...]:
+            if call == "nvrtcCompileProgram":
+                self.options = given[2]
+            return (status, *results.get(call, ()))
+
+        return answer
 
 
 @pytest.mark.parametrize(
@@ -236,6 +244,24 @@ def test_each_call_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, call: st
     with pytest.raises(ToolError) as caught:
         nvrtc.compile_program("text", "/k.cu", Target.parse("sm_80"), [])
     assert str(caught.value) == f"{call} failed with broken"
+
+
+@pytest.mark.parametrize(
+    ("release", "wanted"),
+    [
+        ((12, 8), [b"-lineinfo"]),
+        ((12, 9), [b"-lineinfo", b"--no-cache"]),
+        ((13, 0), [b"-lineinfo", b"--no-cache"]),
+    ],
+)
+def test_a_compiler_that_keeps_results_is_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, release: tuple[int, int], wanted: list[bytes]
+) -> None:
+    """What it kept comes without ptxas' log; older ones know no such option."""
+    fake = FakeNvrtc("", release)
+    monkeypatch.setattr(nvrtc, "_bindings", lambda: fake)
+    nvrtc.compile_program("text", "/k.cu", Target.parse("sm_80"), ["-lineinfo"])
+    assert fake.options == wanted
 
 
 def test_n19_an_old_compiler_lists_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
