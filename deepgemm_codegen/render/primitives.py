@@ -95,7 +95,7 @@ def _side_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
 
 def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
     """The wrappers of copies, barriers and products of the wgmma family."""
-    names = [("tensor_map", 0), ("mbarrier", 0), ("setmaxnreg", 0), ("wgmma", 0)]
+    names = [("tensor_map", 0), ("mbarrier", 0), ("elect_one", 0), ("setmaxnreg", 0), ("wgmma", 0)]
     if (body.sharers == 1 and body.turns) or body.tiles_at_once > 1:
         names.append(("mbarrier_arrive", 0))
     if body.cluster > 1:

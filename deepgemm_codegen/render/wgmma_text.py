@@ -159,11 +159,14 @@ def map_texts(plan: KernelPlan) -> tuple[MapText, ...]:
 
 
 def early_slices(plan: KernelPlan) -> str:
-    """How many slices every block starts before its threads meet; empty where the launch tells.
+    """How many slices every block starts before its threads meet, one at least.
 
-    As many as there are slots, or all that the shortest part of k has, where those are fewer.
+    As many as there are slots, or all that the shortest part of k has, where those are fewer; empty
+    where the launch tells, or a part has none.
     """
-    if not isinstance(plan.body, Wgmma) or not plan.starts_early or plan.k.part_tiles is None:
+    if not isinstance(plan.body, Wgmma) or not plan.starts_early:
+        return ""
+    if plan.k.part_tiles is None or plan.k.part_tiles[0] == 0:
         return ""
     if plan.k.part_tiles[0] >= plan.body.stages:
         return "STAGES"

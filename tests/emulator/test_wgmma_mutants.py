@@ -39,6 +39,7 @@ PRODUCER = "        int slot = 0;\n        u32 parity = 0;"
 FIRST = "            for (int slice = started"
 ACC = "float acc[FRAGMENTS_M][TILE_N / 8][4] = {};"
 RELEASE = "mbarrier_arrive(empty + previous * 8)"
+FIRST_BARRIER = "        mbarrier_init(full, 1);\n"
 INIT = "mbarrier_init(empty + slot * 8, CONSUMERS"
 
 # Kernel, what is replaced in its source by what, and the findings of which at least one must come.
@@ -66,7 +67,7 @@ MUTANTS = [
     ("plain", PRODUCER, PRODUCER.replace("slot = 0", "slot = 1"), RACE | STUCK),
     ("plain", "            started = 0;", "", RACE | STUCK),
     ("plain", FIRST, FIRST.replace("started", "0"), {"exit-in-flight"}),
-    ("plain", "slice = 0; slice < STAGES;", "slice = 0; slice < SLICES;", RACE | STUCK),
+    ("plain", "slice = 1; slice < STAGES;", "slice = 1; slice < SLICES;", RACE | STUCK),
     ("plain", "int started = STAGES;", "int started = STAGES - 1;", {"exit-in-flight"}),
     ("plain", ACC, "slot = 0, parity = 0; " + ACC, RACE | STUCK),
     # Bytes announced: too few, too many.
@@ -113,6 +114,12 @@ MUTANTS = [
     # The beginning and the end of clusters, and of all.
     ("plain", "    __syncthreads();", "", {"race"}),
     ("slab", "        fence_mbarrier_init();", "", {"missing-fence"}),
+    # The first slice starts before the other barriers are made: each needs a fence of its own, and
+    # the first is made once.
+    ("plain", FIRST_BARRIER + "        fence_mbarrier_init();\n", FIRST_BARRIER, {"missing-fence"}),
+    ("plain", "        }\n        fence_mbarrier_init();\n", "        }\n", {"missing-fence"}),
+    ("plain", "if (slot > 0) mbarrier_init", "mbarrier_init", {"barrier-access"}),
+    ("plain", "if (slot > 0) mbarrier_init", "if (slot > 1) mbarrier_init", RACE | STUCK),
     ("cluster_m", "    cluster_sync();", "", {"race"}),
     ("cluster_n", "    cluster_sync();", "    __syncthreads();", {"race"}),
     ("cluster_m", "waited < STAGES", "waited < 0", {"remote-after-exit"}),
@@ -151,7 +158,7 @@ def _right(outcome: Any) -> bool:
 
 # Other ways to do it right, as other kernels do: nothing may be found in them.
 ARRIVE = "if (thread == 0) " + RELEASE
-ISSUE = "                mbarrier_arrive_expect(barrier, STAGE_BYTES);"
+ISSUE = " mbarrier_arrive_expect(barrier, STAGE_BYTES);"
 GROUP_BARRIER = 'asm volatile("bar.sync %0, 128;" : : "r"(1 + consumer) : "memory");'
 VARIANTS: dict[str, list[tuple[str, str]]] = {
     # Each warp releases a slot for itself; every thread does.
@@ -161,7 +168,7 @@ VARIANTS: dict[str, list[tuple[str, str]]] = {
     "one waits": [(FULL, f"if (thread == 0) {FULL} {GROUP_BARRIER}")],
     # The producer's whole warp lives, and one lane of it acts.
     "a warp produces": [
-        ("if (threadIdx.x != 0) return;", "if (threadIdx.x >= 32) return;"),
+        ("if (threadIdx.x >= 32 || !elect_one()) return;", "if (threadIdx.x >= 32) return;"),
         (EMPTY, EMPTY + " __syncwarp(); if (threadIdx.x == 0) {"),
         (
             "                slot = slot + 1 == STAGES ? 0 : slot + 1;",
@@ -175,9 +182,10 @@ VARIANTS: dict[str, list[tuple[str, str]]] = {
     # Bytes announced one operand at a time, by two arrivals of one thread.
     "two announcements": [
         ("mbarrier_init(full + slot * 8, 1);", "mbarrier_init(full + slot * 8, 2);"),
+        ("mbarrier_init(full, 1);", "mbarrier_init(full, 2);"),
         (
             ISSUE,
-            "mbarrier_arrive_expect(barrier, A_BYTES); mbarrier_arrive_expect(barrier, B_BYTES);",
+            " mbarrier_arrive_expect(barrier, A_BYTES); mbarrier_arrive_expect(barrier, B_BYTES);",
         ),
     ],
 }

@@ -240,6 +240,18 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
+// One lane of the warp, the same each time. Where a branch takes it, the compiler issues a command
+// of the copy engine once; behind any other condition it loops over the lanes that might be there.
+__device__ __forceinline__ bool elect_one()
+{
+    u32 elected;
+    asm volatile("{ .reg .pred p; "
+                 "elect.sync _|p, 0xffffffff; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Gives registers of this warpgroup back, or takes some.
 template <int REGISTERS>
 __device__ __forceinline__ void register_decrease()
@@ -441,7 +453,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
 
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a_packed);
         tensor_map_prefetch(&map_b_packed);
         tensor_map_prefetch(&map_d);
@@ -468,7 +480,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x != 0) return;
+        if (threadIdx.x >= 32 || !elect_one()) return;
         wait_for_kernel_before();
         int slot = 0;
         u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
@@ -592,7 +604,7 @@ gemm_e4m3_tn_512x768x1024_sm_90a_3db3bbf5_product(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             __syncwarp();
-            if (lane == 0) {  // a warp's rows leave without a wait for the other warps
+            if (elect_one()) {  // a warp's rows leave without a wait for the other warps
 #pragma unroll
                 for (int i = 0; i < FRAGMENTS_M; ++i)
                     tma_store(&map_d, n0 + first, m0 + i * 64 + warp * 16,

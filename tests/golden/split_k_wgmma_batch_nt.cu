@@ -114,6 +114,18 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
+// One lane of the warp, the same each time. Where a branch takes it, the compiler issues a command
+// of the copy engine once; behind any other condition it loops over the lanes that might be there.
+__device__ __forceinline__ bool elect_one()
+{
+    u32 elected;
+    asm volatile("{ .reg .pred p; "
+                 "elect.sync _|p, 0xffffffff; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Gives registers of this warpgroup back, or takes some.
 template <int REGISTERS>
 __device__ __forceinline__ void register_decrease()
@@ -241,24 +253,35 @@ gemm_fp16_nt_100x192x4096_sm_90a_bf956c71_product(
         n0 = within / height * TILE_N;
     };
 
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
-        for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(empty + slot * 8, CONSUMERS);
-            mbarrier_init(full + slot * 8, 1);
-        }
+        // Nobody else has to know of the ring before the first copies into it start, and the other
+        // barriers are made while the first slice is on its way. There is a tile to copy for: a
+        // grid has no more blocks than units.
+        mbarrier_init(full, 1);
         fence_mbarrier_init();
-        // Nobody else has to know of the ring before the first copies into it start. There is a
-        // tile to copy for: a grid has no more blocks than units.
         const int unit = blockIdx.x;
         int batch, m0, n0, part;
         place(unit, batch, m0, n0, part);
         const int first = first_slice(part);
         const int k0 = first * TILE_K;
+        if (alpha != 0.0f) {
+            const int slice = 0;
+            const u32 barrier = full + slice * 8;
+            const u32 target = ring + slice * STAGE_BYTES;
+            mbarrier_arrive_expect(barrier, STAGE_BYTES);
+            tma_load_3d(target, &map_a, k0 + slice * TILE_K, m0, batch, barrier);
+            tma_load_3d(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, batch, barrier);
+        }
+        for (int slot = 0; slot < STAGES; ++slot) {
+            mbarrier_init(empty + slot * 8, CONSUMERS);
+            if (slot > 0) mbarrier_init(full + slot * 8, 1);
+        }
+        fence_mbarrier_init();
         if (alpha != 0.0f)
 #pragma unroll 1
-            for (int slice = 0; slice < STAGES; ++slice) {
+            for (int slice = 1; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;
                 const u32 target = ring + slice * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
@@ -272,7 +295,7 @@ gemm_fp16_nt_100x192x4096_sm_90a_bf956c71_product(
         // -- producer: one thread keeps the ring full --
         launch_dependents();
         register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x != 0) return;
+        if (threadIdx.x >= 32 || !elect_one()) return;
         int started = STAGES;  // slices of this block's first tile that are not started here
         int slot = 0;
         u32 parity = 0;

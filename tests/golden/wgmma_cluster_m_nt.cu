@@ -114,6 +114,18 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
+// One lane of the warp, the same each time. Where a branch takes it, the compiler issues a command
+// of the copy engine once; behind any other condition it loops over the lanes that might be there.
+__device__ __forceinline__ bool elect_one()
+{
+    u32 elected;
+    asm volatile("{ .reg .pred p; "
+                 "elect.sync _|p, 0xffffffff; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Gives registers of this warpgroup back, or takes some.
 template <int REGISTERS>
 __device__ __forceinline__ void register_decrease()
@@ -301,7 +313,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
 
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
@@ -331,7 +343,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x != 0) return;
+        if (threadIdx.x >= 32 || !elect_one()) return;
         int slot = 0;
         u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
         for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
@@ -434,7 +446,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             __syncwarp();
-            if (lane == 0) {  // a warp's rows leave without a wait for the other warps
+            if (elect_one()) {  // a warp's rows leave without a wait for the other warps
 #pragma unroll
                 for (int i = 0; i < FRAGMENTS_M; ++i)
                     tma_store(&map_d, n0 + first, m0 + i * 64 + warp * 16,

@@ -115,6 +115,18 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
+// One lane of the warp, the same each time. Where a branch takes it, the compiler issues a command
+// of the copy engine once; behind any other condition it loops over the lanes that might be there.
+__device__ __forceinline__ bool elect_one()
+{
+    u32 elected;
+    asm volatile("{ .reg .pred p; "
+                 "elect.sync _|p, 0xffffffff; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Gives registers of this warpgroup back, or takes some.
 template <int REGISTERS>
 __device__ __forceinline__ void register_decrease()
@@ -258,7 +270,7 @@ gemm_fp16_tn_200x192x1800_sm_90a_cf90a67d(
     const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
 
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) mbarrier_init(full + slot * 8, 1);
@@ -283,7 +295,7 @@ gemm_fp16_tn_200x192x1800_sm_90a_cf90a67d(
     if (threadIdx.x < 128) {
         // -- producer: one thread fills the ring, a slot a slice --
         register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x != 0) return;
+        if (threadIdx.x >= 32 || !elect_one()) return;
         const int k0 = first_slice * TILE_K;
         for (int slice = 0; slice < slices_to_sum; ++slice) {
             const u32 barrier = full + slice * 8;

@@ -121,6 +121,18 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
+// One lane of the warp, the same each time. Where a branch takes it, the compiler issues a command
+// of the copy engine once; behind any other condition it loops over the lanes that might be there.
+__device__ __forceinline__ bool elect_one()
+{
+    u32 elected;
+    asm volatile("{ .reg .pred p; "
+                 "elect.sync _|p, 0xffffffff; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Gives registers of this warpgroup back, or takes some.
 template <int REGISTERS>
 __device__ __forceinline__ void register_decrease()
@@ -332,7 +344,7 @@ gemm_int8_uint8_nt_4000x4096x4096_sm_90a_6068ca9b(
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
 
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
@@ -361,7 +373,7 @@ gemm_int8_uint8_nt_4000x4096x4096_sm_90a_6068ca9b(
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x != 0) return;
+        if (threadIdx.x >= 32 || !elect_one()) return;
         int slot = 0;
         u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
         for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {

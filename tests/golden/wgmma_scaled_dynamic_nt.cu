@@ -111,6 +111,18 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
+// One lane of the warp, the same each time. Where a branch takes it, the compiler issues a command
+// of the copy engine once; behind any other condition it loops over the lanes that might be there.
+__device__ __forceinline__ bool elect_one()
+{
+    u32 elected;
+    asm volatile("{ .reg .pred p; "
+                 "elect.sync _|p, 0xffffffff; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Gives registers of this warpgroup back, or takes some.
 template <int REGISTERS>
 __device__ __forceinline__ void register_decrease()
@@ -268,16 +280,14 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
     };
 
     int started = 0;  // slices of this block's first tile that are on their way
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
-        for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(empty + slot * 8, CONSUMERS);
-            mbarrier_init(full + slot * 8, 1);
-        }
+        // Nobody else has to know of the ring before the first copies into it start, and the other
+        // barriers are made while the first slice is on its way. There is a tile to copy for: a
+        // grid has no more blocks than units.
+        mbarrier_init(full, 1);
         fence_mbarrier_init();
-        // Nobody else has to know of the ring before the first copies into it start. There is a
-        // tile to copy for: a grid has no more blocks than units.
         const int unit = blockIdx.x;
         int m0, n0, part;
         place(unit, m0, n0, part);
@@ -285,7 +295,20 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
         const int slices_to_sum = alpha == 0.0f ? 0 : first_slice(part + 1) - first;
         const int k0 = first * TILE_K;
         started = min(static_cast<int>(STAGES), slices_to_sum);
-        for (int slice = 0; slice < started; ++slice) {
+        if (started > 0) {
+            const int slice = 0;
+            const u32 barrier = full + slice * 8;
+            const u32 target = ring + slice * STAGE_BYTES;
+            mbarrier_arrive_expect(barrier, STAGE_BYTES);
+            tma_load(target, &map_a, k0 + slice * TILE_K, m0, barrier);
+            tma_load(target + A_BYTES, &map_b, k0 + slice * TILE_K, n0, barrier);
+        }
+        for (int slot = 0; slot < STAGES; ++slot) {
+            mbarrier_init(empty + slot * 8, CONSUMERS);
+            if (slot > 0) mbarrier_init(full + slot * 8, 1);
+        }
+        fence_mbarrier_init();
+        for (int slice = 1; slice < started; ++slice) {
             const u32 barrier = full + slice * 8;
             const u32 target = ring + slice * STAGE_BYTES;
             mbarrier_arrive_expect(barrier, STAGE_BYTES);
@@ -299,7 +322,7 @@ gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_product(
         // -- producer: one thread keeps the ring full --
         launch_dependents();
         register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x != 0) return;
+        if (threadIdx.x >= 32 || !elect_one()) return;
         int slot = started % STAGES;
         u32 parity = started < STAGES;  // a slot that was not used yet counts as read
         for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {

@@ -116,6 +116,18 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity)
                      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
+// One lane of the warp, the same each time. Where a branch takes it, the compiler issues a command
+// of the copy engine once; behind any other condition it loops over the lanes that might be there.
+__device__ __forceinline__ bool elect_one()
+{
+    u32 elected;
+    asm volatile("{ .reg .pred p; "
+                 "elect.sync _|p, 0xffffffff; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Gives registers of this warpgroup back, or takes some.
 template <int REGISTERS>
 __device__ __forceinline__ void register_decrease()
@@ -325,23 +337,34 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
         n0 = within / height * TILE_N;
     };
 
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         tensor_map_prefetch(&map_d);
-        for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(empty + slot * 8, CONSUMERS);
-            mbarrier_init(full + slot * 8, 1);
-        }
+        // Nobody else has to know of the ring before the first copies into it start, and the other
+        // barriers are made while the first slice is on its way. There is a tile to copy for: a
+        // grid has no more blocks than tiles.
+        mbarrier_init(full, 1);
         fence_mbarrier_init();
-        // Nobody else has to know of the ring before the first copies into it start. There is a
-        // tile to copy for: a grid has no more blocks than tiles.
         const int tile = blockIdx.x;
         int m0, n0;
         place(tile, m0, n0);
+        if (alpha != 0.0f) {
+            const int slice = 0;
+            const u32 barrier = full + slice * 8;
+            const u32 target = ring + slice * STAGE_BYTES;
+            mbarrier_arrive_expect(barrier, STAGE_BYTES);
+            tma_load(target, &map_a, slice * TILE_K, m0, barrier);
+            tma_load(target + A_BYTES, &map_b, slice * TILE_K, n0, barrier);
+        }
+        for (int slot = 0; slot < STAGES; ++slot) {
+            mbarrier_init(empty + slot * 8, CONSUMERS);
+            if (slot > 0) mbarrier_init(full + slot * 8, 1);
+        }
+        fence_mbarrier_init();
         if (alpha != 0.0f)
 #pragma unroll 1
-            for (int slice = 0; slice < STAGES; ++slice) {
+            for (int slice = 1; slice < STAGES; ++slice) {
                 const u32 barrier = full + slice * 8;
                 const u32 target = ring + slice * STAGE_BYTES;
                 mbarrier_arrive_expect(barrier, STAGE_BYTES);
@@ -354,7 +377,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
         register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x != 0) return;
+        if (threadIdx.x >= 32 || !elect_one()) return;
         int started = STAGES;  // slices of this block's first tile that are not started here
         int slot = 0;
         u32 parity = 0;
@@ -516,7 +539,7 @@ gemm_e4m3_nt_4096x4096x7168_sm_90a_74b39483(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             __syncwarp();
-            if (lane == 0) {  // a warp's rows leave without a wait for the other warps
+            if (elect_one()) {  // a warp's rows leave without a wait for the other warps
 #pragma unroll
                 for (int i = 0; i < FRAGMENTS_M; ++i)
                     tma_store(&map_d, n0 + first, m0 + i * 64 + warp * 16,

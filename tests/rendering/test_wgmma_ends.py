@@ -70,7 +70,10 @@ def test_what_is_started_before_a_block_meets_is_a_constant_where_k_tells(
     spec = GemmSpec.from_text(f"{fields} layout=nt arch=sm_90a")
     choice = WgmmaChoice(64, 128, 1, 1, 4, 1, 1, 8, split_k=parts)
     source = render_kernel(choice.program(spec, load_arch(spec.arch)).product)
-    assert f"for (int slice = 0; slice < {slices}; ++slice)" in source
+    assert (
+        "if (started > 0) {" in source if slices == "started" else "if (alpha != 0.0f) {" in source
+    )
+    assert f"for (int slice = 1; slice < {slices}; ++slice)" in source
     assert f"        int slot = {slot};\n        u32 parity = {parity};" in source
     assert ("min(static_cast<int>(STAGES), slices_to_sum)" in source) == (slices == "started")
 
@@ -91,7 +94,7 @@ def test_warps_store_their_own_rows_unless_consumers_take_turns(
     box = next(each for each in plan.tensor_maps if each.name == "map_d")
     assert box.box_outer == rows
     source = render_kernel(plan)
-    assert ("if (lane == 0) {  // a warp's rows" in source) == by_warp
+    assert ("if (elect_one()) {  // a warp's rows" in source) == by_warp
     assert ("named_barrier(1 + consumer);" in source) != by_warp
 
 
