@@ -107,8 +107,8 @@ class Wgmma:
         return (self.a, self.b)
 
     @property
-    def epilogue_template(self) -> str:
-        """Path of the epilogue's template below ``templates/``."""
+    def store_template(self) -> str:
+        """Path below ``templates/`` of the text by which the sums become D."""
         stems = {
             "tma": "tma_store",
             "rows": "tma_rows",
@@ -120,7 +120,7 @@ class Wgmma:
         stem = stems[self.store]
         if self.store == "tma" and self.d_bytes != 2:
             stem = "tma_bytes"
-        return f"epilogues/{stem}.cu.j2"
+        return f"stores/{stem}.cu.j2"
 
     @property
     def raster_template(self) -> str:
