@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepgemm_codegen.decide.around import layers_of
 from deepgemm_codegen.decide.families import Considered, consider
 from deepgemm_codegen.decide.family import Answer, Setting, setting_of
 from deepgemm_codegen.decide.fold import answers_fold, fold
 from deepgemm_codegen.decide.misses import Rejection
-from deepgemm_codegen.decide.problem import why_turned
 from deepgemm_codegen.decide.refuse import check_types, refuse
-from deepgemm_codegen.decide.row_scales import row_scales_answer, row_scales_clocks, values_spec
-from deepgemm_codegen.decide.turn import rows_spec, turn_answer, turn_clocks
-from deepgemm_codegen.decide.zero_points import zero_points_answer, zero_points_clocks
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
+    from deepgemm_codegen.decide.around import Layer
     from deepgemm_codegen.decide.prediction import Prediction
     from deepgemm_codegen.plan import Decision
     from deepgemm_codegen.spec import GemmSpec
@@ -131,20 +129,11 @@ def explain(spec: GemmSpec, arch: Arch) -> Explanation:
     """
     check_types(spec, arch)
     solved = fold(spec)
-    told = _told(solved, arch, answers_fold(spec, solved))
+    inner, layers = layers_of(solved)
+    told = _explained(inner, arch, answers_fold(spec, solved))
+    for layer in layers:
+        told = _longer(told, layer, arch)
     return replace(told, spec=str(spec), given=_given(spec, told.decisions))
-
-
-def _told(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Explanation:
-    """The explanation of a spec that is not folded, with the kernels before and behind."""
-    if why_turned(spec):
-        told = _told(rows_spec(spec), arch, folded)
-        return _longer(told, turn_answer(spec, arch), turn_clocks(spec, arch), arch)
-    if spec.computes_scales:
-        told = _explained(values_spec(spec), arch, folded)
-        answer = row_scales_answer(spec, arch, len(told.decisions) + 1)
-        return _longer(told, answer, row_scales_clocks(spec, arch), arch)
-    return _explained(spec, arch, folded)
 
 
 def _given(spec: GemmSpec, decisions: tuple[Decision, ...]) -> tuple[Given, ...]:
@@ -156,8 +145,8 @@ def _given(spec: GemmSpec, decisions: tuple[Decision, ...]) -> tuple[Given, ...]
     )
 
 
-def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) -> Explanation:
-    """The explanation of a spec as it is; ``folded`` says how it came of another."""
+def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...]) -> Explanation:
+    """The explanation of a spec as a family sees it; ``folded`` says how it came of another."""
     setting = setting_of(spec, arch)
     considered = consider(setting)
     winner = considered.winner
@@ -165,7 +154,7 @@ def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) ->
         raise refuse(setting)
     family, *others = winner.decisions(considered.reason(setting))
     others += folded
-    told = Explanation(
+    return Explanation(
         spec=str(spec),
         target=f"{arch.name}{'a' if arch.wgmma else ''}, {arch.gpu.name}, {arch.gpu.sms} SMs",
         decisions=(
@@ -176,18 +165,14 @@ def _explained(spec: GemmSpec, arch: Arch, folded: tuple[Decision, ...] = ()) ->
         rejections=winner.rejections(),
         costed=winner.costed,
     )
-    if not spec.zero_points:
-        return told
-    answer = zero_points_answer(spec, arch, len(told.decisions) + 1)
-    return _longer(told, answer, zero_points_clocks(spec, arch), arch)
 
 
-def _longer(told: Explanation, answer: Decision, clocks: float, arch: Arch) -> Explanation:
-    """An explanation with that of one more kernel."""
-    prediction = told.prediction
+def _longer(told: Explanation, layer: Layer, arch: Arch) -> Explanation:
+    """An explanation with that of the kernels that stand around the program."""
+    prediction, clocks = told.prediction, layer.clocks(layer.spec, arch)
     return replace(
         told,
-        decisions=(*told.decisions, answer),
+        decisions=(*told.decisions, layer.answer(layer.spec, arch)),
         prediction=prediction._replace(
             clocks=prediction.clocks + clocks, us=prediction.us + clocks / arch.gpu.clock_mhz
         ),

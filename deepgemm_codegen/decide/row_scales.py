@@ -95,12 +95,12 @@ def row_scales_clocks(spec: GemmSpec, arch: Arch) -> float:
     return (REDUCE_US + LATE_US) * machine.clock_mhz + max(moved, elements / machine.dram_rate)
 
 
-def row_scales_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:
-    """The question with its answer and reason, under the number that it has in the tree."""
+def row_scales_answer(spec: GemmSpec, arch: Arch) -> Decision:
+    """The question with its answer and reason."""
     body = row_scales_body(spec, output_vector(spec))
     us = row_scales_clocks(spec, arch) / machine_of(arch, spec.dtype_a.name).clock_mhz
     return Decision(
-        f"D{number:02}",
+        "D19",
         "row scales",
         f"a kernel behind, {counted(body.tile_m, 'row')} a block",
         f"a scale wants the whole row, left in fp32 by the kernel before; {us:.1f} us as predicted",
@@ -126,12 +126,6 @@ def with_row_scales(program: Program, spec: GemmSpec, arch: Arch) -> Program:
         output=replace(last.output, pointer=VALUES),
         followed=early,
     )
-    kernels = [
-        replace(kernel, decisions=(*kernel.decisions, row_scales_answer(spec, arch, count + 1)))
-        if (count := len(kernel.decisions))
-        else kernel
-        for kernel in (*first, maker)
-    ]
     vector = output_vector(spec)
     body = row_scales_body(spec, vector)
     quantize = KernelPlan(
@@ -160,7 +154,7 @@ def with_row_scales(program: Program, spec: GemmSpec, arch: Arch) -> Program:
     elements = times(last.m.expression, Number(values * spec.batch))
     others = [(r.name, r.dtype, r.elements) for r in program.workspace.regions]
     regions = [(VALUES, FP32, elements), *others]
-    return Program(name, (*kernels, quantize), workspace_of(regions))
+    return Program(name, (*first, maker, quantize), workspace_of(regions))
 
 
 def _leading(kernel: KernelPlan) -> int:

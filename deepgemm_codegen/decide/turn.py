@@ -179,12 +179,6 @@ def with_turns(program: Program, spec: GemmSpec, arch: Arch) -> Program:
         _by_rows(replace(kernel, name=f"{name}_{kernel.body.role}"), turned)
         for kernel in program.kernels
     ]
-    kernels = [
-        replace(kernel, decisions=(*kernel.decisions, turn_answer(spec, arch)))
-        if kernel.decisions
-        else kernel
-        for kernel in kernels
-    ]
     last = kernels[-1]
     if before is not None:
         kernels[0] = replace(kernels[0], dependent=early)

@@ -43,8 +43,8 @@ def zero_points_clocks(spec: GemmSpec, arch: Arch) -> float:
     return REDUCE_US * machine.clock_mhz + moved
 
 
-def zero_points_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:
-    """The question with its answer and reason, under the number that it has in the tree."""
+def zero_points_answer(spec: GemmSpec, arch: Arch) -> Decision:
+    """The question with its answer and reason."""
     us = zero_points_clocks(spec, arch) / machine_of(arch, spec.dtype_a.name).clock_mhz
     summed = [
         what
@@ -52,7 +52,7 @@ def zero_points_answer(spec: GemmSpec, arch: Arch, number: int) -> Decision:
         if other
     ]
     return Decision(
-        f"D{number:02}",
+        "D18",
         "zero points",
         "a kernel before the product",
         f"sums {' and '.join(summed)} once, in {us:.1f} us as predicted; folded in exactly",
@@ -101,9 +101,15 @@ def _check_grid(spec: GemmSpec, body: ZeroPoints) -> None:
         )
 
 
-def with_zero_points(program: Program, arch: Arch) -> Program:
-    """A program of operands with zero points, with the kernel before it that sums them."""
-    product, spec = program.product, program.spec
+def with_zero_points(program: Program, spec: GemmSpec, arch: Arch) -> Program:
+    """A program of operands with zero points, with the kernel before it that sums them.
+
+    Args:
+        program: the product, which takes what zero points come to from its sums.
+        spec: what was asked for.
+        arch: where.
+    """
+    product = program.product
     name = kernel_name(spec)
     early = arch.number >= DEPENDENT_FROM
     body = ZeroPoints((_operand(product, "a"), _operand(product, "b")))
@@ -119,13 +125,10 @@ def with_zero_points(program: Program, arch: Arch) -> Program:
         dependent=spec.launch == "dependent",
         followed=early,
     )
-    others = []
-    for kernel in program.kernels:
-        decisions = kernel.decisions
-        if decisions:
-            decisions += (zero_points_answer(spec, arch, len(decisions) + 1),)
-        renamed = f"{name}_{kernel.body.role}"
-        others.append(replace(kernel, name=renamed, decisions=decisions, dependent=early))
+    others = [
+        replace(kernel, name=f"{name}_{kernel.body.role}", dependent=early)
+        for kernel in program.kernels
+    ]
     regions = [(operand.name, INT32, operand.elements) for operand in body.operands]
     regions += [(r.name, r.dtype, r.elements) for r in program.workspace.regions]
     return Program(name, (first, *others), workspace_of(regions))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,30 @@ def test_it_explains_the_plan_that_is_generated() -> None:
         assert [(d.id, d.question, d.choice, d.reason) for d in explained] == [
             (d.id, d.question, d.choice, d.reason) for d in planned
         ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m=512 n=512 k=520 lda=521 dtype=int8 zero_point_a=per_tensor",
+        (
+            "m=64 n=512 k=4096 ldb=515 dtype=int8 zero_point_b=3 split_k=4 repack=on"
+            " layout_d=t dtype_d=fp16 epilogue=rms_norm"
+        ),
+        "m=64 n=512 k=4096 ldb=515 repack=on layout_d=t epilogue=rms_norm,quantize:int8:dynamic",
+        (
+            "m=512 n=64 k=64 batch=3 dtype=uint8 zero_point_b=per_channel"
+            " epilogue=bias,quantize:int8:dynamic"
+        ),
+        "m=512 n=64 op=epilogue batch=3 layout_d=t epilogue=bias,quantize:int8:dynamic",
+    ],
+)
+def test_kernels_around_a_product_answer_under_ids_of_their_own(text: str) -> None:
+    arch = load_arch("sm_80")
+    explained = explain(spec_of(text), arch).decisions
+    assert tuple(replace(d, rival="") for d in explained) == decide(spec_of(text), arch).decisions
+    ids = [decision.id for decision in explained]
+    assert len(set(ids)) == len(ids)
 
 
 def test_rivals_and_rejections_of_a_large_product() -> None:

@@ -28,7 +28,7 @@ enum : i64 {  // leading dimensions, elements
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] tile: as given
 //       a golden plan, chosen by hand
-// [D02] row scales: a kernel behind, 8 rows a block
+// [D19] row scales: a kernel behind, 8 rows a block
 //       a scale wants the whole row, left in fp32 by the kernel before; 1.4 us as predicted
 
 // ==== product ================================================================================

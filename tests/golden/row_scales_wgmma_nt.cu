@@ -32,7 +32,7 @@ enum : i64 {  // leading dimensions, elements
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] tile: as given
 //       a golden plan, chosen by hand
-// [D02] row scales: a kernel behind, 4 rows a block
+// [D19] row scales: a kernel behind, 4 rows a block
 //       a scale wants the whole row, left in fp32 by the kernel before; 1.5 us as predicted
 
 // ==== product ================================================================================

@@ -34,7 +34,7 @@ enum : i64 {  // leading dimensions, elements
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] tile: as given
 //       a golden plan, chosen by hand
-// [D02] row scales: a kernel behind, 8 rows a block
+// [D19] row scales: a kernel behind, 8 rows a block
 //       a scale wants the whole row, left in fp32 by the kernel before; 1.4 us as predicted
 // [D17] columns: by rows, C and residual0 turned before, D and store1 turned behind
 //       rms_norm wants whole rows; 3.8 us more as predicted

@@ -32,7 +32,7 @@ enum : i64 {  // leading dimensions, elements
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] tile: as given
 //       a golden plan, chosen by hand
-// [D02] zero points: a kernel before the product
+// [D18] zero points: a kernel before the product
 //       sums B's columns once, in 1.0 us as predicted; folded in exactly
 
 // ==== zeros ==================================================================================

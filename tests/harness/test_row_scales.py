@@ -238,7 +238,7 @@ def test_the_tree_says_who_computes_the_scales() -> None:
     assert program.spec == spec
     last = program.decisions[-1]
     assert (last.id, last.question, last.choice) == (
-        "D12", "row scales", "a kernel behind, 1 row a block",
+        "D19", "row scales", "a kernel behind, 1 row a block",
     )  # fmt: skip
     assert told.decisions[-1] == last
     assert told.spec == str(spec)
