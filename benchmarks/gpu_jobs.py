@@ -18,6 +18,7 @@ from gpu_single import Job
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import BandwidthChoice, MmaSyncChoice, SimtChoice, WgmmaChoice, decide
+from deepgemm_codegen.decide.around import program_around
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype
@@ -104,8 +105,8 @@ def program_of(name: str) -> Program:
     if name in SMALL:
         choice, text = SMALL[name]
         spec = GemmSpec.from_text(text)
-        program: Program = choice.program(spec, load_arch(spec.arch))
-        return program
+        arch = load_arch(spec.arch)
+        return program_around(spec, arch, lambda inner: choice.program(inner, arch))
     path, fields = SHIPPED[name]
     for entry in read(path):
         spec = entry.spec

@@ -25,6 +25,7 @@ from program_sets import SETS
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide.around import layers_of, program_around
 from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.errors import CodegenError
@@ -49,16 +50,18 @@ def build(job: tuple[str, str]) -> tuple[Entry | None, dict[str, Any]]:
     arch = load_arch(spec.arch, spec.gpu)
     facts: dict[str, Any] = {"overrides": overrides}
     try:
-        winner = consider(setting_of(spec, arch)).winner
+        inner, layers = layers_of(spec)
+        winner = consider(setting_of(inner, arch)).winner
         if winner is None:
             return None, {**facts, "fault": "nothing serves"}
-        program = winner.choice.program(spec, arch, ())
+        program = program_around(spec, arch, lambda seen: winner.choice.program(seen, arch, ()))
         built = build_cubin(render_program(program), name=program.name, arch=program.target)
     except CodegenError as error:
         return None, {**facts, "fault": str(error)[:300]}
     facts["choice"] = winner.choice.words
     facts["kernels"] = [kernel.body.role for kernel in program.kernels]
-    facts["predicted_us"] = round(winner.clocks / arch.gpu.clock_mhz, 3)
+    clocks = winner.clocks + sum(layer.clocks(layer.spec, arch) for layer in layers)
+    facts["predicted_us"] = round(clocks / arch.gpu.clock_mhz, 3)
     facts["registers"] = {name: usage.registers for name, usage in built.resources.items()}
     facts["spills"] = sum(usage.spill_store_bytes for usage in built.resources.values())
     return Entry(program, built.cubin, built.arch), facts

@@ -40,6 +40,7 @@ from gpu_single import BEGIN, CONTEXT_LOST, END, elements
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
+from deepgemm_codegen.decide.around import program_around
 from deepgemm_codegen.harness.cases import inputs_for
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.inputs import Inputs
@@ -183,7 +184,8 @@ def base_program(name: str) -> Any:
     """The program of a base."""
     choice, text = BASES[name]
     spec = GemmSpec.from_text(text)
-    return choice.program(spec, load_arch(spec.arch))
+    arch = load_arch(spec.arch)
+    return program_around(spec, arch, lambda inner: choice.program(inner, arch))
 
 
 def build(name: str) -> Any:

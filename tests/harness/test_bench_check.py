@@ -10,8 +10,8 @@ from deepgemm_codegen.harness.inputs import Inputs, Normal, Values
 from deepgemm_codegen.harness.memory import fill
 from deepgemm_codegen.harness.numbers import bits_dtype
 from deepgemm_codegen.harness.problem import Problem, bind
-from deepgemm_codegen.harness.reference import ReferenceDevice
 from deepgemm_codegen.harness.sums import prefix_sums
+from tests.harness.reference import ReferenceDevice
 from tests.harness.support import plan_of
 
 FULL = "m=70 n=72 k=80 batch=2 dtype_c=fp16 epilogue=bias,relu lda=83 ldd=75 layout=nt"

@@ -14,19 +14,19 @@ from deepgemm_codegen.errors import EnvironmentLackError, InputError
 from deepgemm_codegen.harness import as_json, format_verdict, verify
 from deepgemm_codegen.harness.cases import cases_of
 from deepgemm_codegen.harness.oracle import Oracle
-from deepgemm_codegen.harness.reference import ReferenceDevice
 from deepgemm_codegen.harness.trials import block_budget
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import as_program
-from tests.harness.support import SMALL, compiled, plan_of, source_of, verdict_of
+from tests.harness.reference import ReferenceDevice
+from tests.harness.support import SMALL, compiled, plan_of, program_of, source_of, verdict_of
 from tests.rendering.plans import GOLDEN
 
 EVERYTHING = "m=200 n=136 k=100 dtype_c=fp16 epilogue=bias,relu batch=3 lda=103 ldd=139 ldc=141"
 
 
 def reference(text: Any, **faults: Any) -> Any:
-    return judge(ReferenceDevice(**faults), plan_of(text))
+    return judge(ReferenceDevice(**faults), program_of(text))
 
 
 def hints_of(verdict: Any) -> Any:
@@ -45,6 +45,7 @@ def hints_of(verdict: Any) -> Any:
         "m=77 n=200 k=40 dtype=bf16 dtype_c=fp32 dtype_d=fp32 epilogue=bias:row",
         "m=33 n=65 k=0 dtype_c=fp16 epilogue=bias",
         "m=dynamic:300 n=dynamic:200 k=dynamic:500 dtype_c=bf16 dtype=bf16 layout_d=t",
+        "m=70 n=200 k=40 batch=2 epilogue=bias,store:fp32,quantize:int8:dynamic",
     ],
 )
 @pytest.mark.parametrize("whole", [False, True])

@@ -105,7 +105,8 @@ class ReferenceDevice:
                 if name == "d":
                     values = self.changes_values(problem, region, values)
                 bits = encode(values.astype(np.float32), matrix.dtype, np)
-                output.bits[matrix.flat(*region.indices(np))] = bits
+                place = problem.place(name, region)
+                output.bits[matrix.flat(*place.indices(np))] = bits
         self.changes_memory(problem, d)
         return Outcome(outputs)
 
