@@ -133,10 +133,9 @@ def parse_arch(text: str) -> tuple[int, str]:
     word = str(text).strip().lower()
     match = re.fullmatch(r"(?:sm_?|compute_)?(?:(\d{2,3})|(\d{1,2})\.(\d))([af]?)", word)
     if match is None:
-        known = ", ".join(known_architectures())
+        known = known_targets()
         raise InputError(
-            f"arch = {text}: not an architecture; known: {known}"
-            f"{nearest(word, known_architectures())}"
+            f"arch = {text}: not an architecture; known: {', '.join(known)}{nearest(word, known)}"
         )
     whole, major, minor, suffix = match.groups()
     return (int(whole) if whole else int(major) * 10 + int(minor)), suffix
@@ -189,7 +188,7 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
 
     Args:
         text: the architecture, in any form `parse_arch` takes.
-        gpu: one of the file's GPUs (a part of its name will do); empty for the default.
+        gpu: one of the file's GPUs (some words of its name will do); empty for the default.
         sms: multiprocessor count in place of the GPU's; 0 keeps it.
 
     Raises:
@@ -202,7 +201,7 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         known = known_architectures()
         close = min(known, key=lambda name: abs(int(name[3:]) - number))
         raise InputError(
-            f"arch = {text}: no facts for sm_{number}; known: {', '.join(known)}"
+            f"arch = {text}: no facts for sm_{number}; known: {', '.join(known_targets())}"
             f" (the nearest is '{close}')"
         )
     gpus = tuple(Gpu(**entry) for entry in facts["gpus"])
@@ -247,10 +246,29 @@ def _choose_gpu(gpus: tuple[Gpu, ...], wanted: str, arch: str) -> Gpu:
     if not wanted:
         return gpus[0]
     for gpu in gpus:
-        if wanted.lower() in gpu.name.lower():
+        if _means(wanted, gpu):
             return gpu
     known = [gpu.name for gpu in gpus]
+    if elsewhere := _targets_of(wanted):
+        raise InputError(
+            f"gpu = {wanted}: no {arch} GPU; give arch {' or '.join(elsewhere)}, or one of"
+            f" {', '.join(known)}"
+        )
     raise InputError(
         f"gpu = {wanted}: not a known {arch} GPU; known: {', '.join(known)}"
         f"{nearest(wanted, known)}; or give --sms=COUNT"
     )
+
+
+def _targets_of(gpu: str) -> list[str]:
+    """The targets of which some GPU has that in its name."""
+    return [
+        target
+        for target in known_targets()
+        if any(_means(gpu, each) for each in load_arch(target).gpus)
+    ]
+
+
+def _means(wanted: str, gpu: Gpu) -> bool:
+    """Whether a name is a GPU's, or some whole words of it: an A10 is no A100."""
+    return f" {' '.join(wanted.lower().split())} " in f" {gpu.name.lower()} "

@@ -244,8 +244,8 @@ def parse_dtype(text: str) -> DType:
             raise InputError(f"dtype '{text}' is more than one type; give {_AMBIGUOUS[word]}")
         if word in _FIRST_ARCH:
             raise InputError(
-                f"dtype '{text}' is not built yet (its tensor cores exist from"
+                f"dtype '{text}' has no kernels yet (tensor cores multiply it from"
                 f" {_FIRST_ARCH[word]} on); known: {known}"
             )
-        raise InputError(f"unknown dtype '{text}'; known: {known}{nearest(text, list(_BY_ALIAS))}")
+        raise InputError(f"unknown dtype '{text}'; known: {known}{nearest(text, list(DTYPES))}")
     return found

@@ -104,11 +104,29 @@ def _usage_message(error: click.UsageError) -> str:
             for parameter in (context.command.get_params(context) if context else [])
             for name in (*parameter.opts, *parameter.secondary_opts)
         ]
-        return f"no such option {error.option_name}{nearest(error.option_name, known)}"
+        owners = _owners(error.option_name, context)
+        hint = nearest(error.option_name, known)
+        if owners:
+            hint = f"; {', '.join(owners)} {'have' if len(owners) > 1 else 'has'} it"
+        return f"no such option {error.option_name}{hint}"
     message = error.format_message()
     if not message.endswith("..."):
         message = message.removesuffix(".")
     return message[:1].lower() + message[1:]
+
+
+def _owners(option: str, context: click.Context | None) -> list[str]:
+    """The commands that have an option which the one at hand lacks."""
+    group = context.find_root().command if context else None
+    if context is None or not isinstance(group, click.Group):
+        return []
+    names = group.list_commands(context)
+    commands = [(name, group.get_command(context, name)) for name in names]
+    return [
+        name
+        for name, command in commands
+        if command and any(option in each.opts for each in command.params)
+    ]
 
 
 def _trace() -> None:

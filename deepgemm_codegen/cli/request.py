@@ -222,8 +222,10 @@ def requests_for(
     """The kernels of some files, or without files the one that the flags describe.
 
     Raises:
-        InputError: as `requests_of` and `gather`.
+        InputError: as `requests_of` and `gather`; neither files nor flags.
     """
+    if not files and not flags:
+        raise InputError("nothing is asked for; give kernel files, or --m, --n and --k")
     settings = environment_settings(env, console)
     if files:
         asked = requests_of(files, flags, settings, console)

@@ -63,6 +63,9 @@ def parse_epilogue(text: str, value_dtype: DType) -> tuple[EpilogueStep, ...]:
         InputError: unknown step, option or type; a comma with no step beside it.
     """
     parts = text.split(",") if text.strip() else []
+    if any(len(part.split()) > 1 for part in parts):
+        steps = ",".join(text.replace(",", " ").split())
+        raise InputError(f"epilogue = {text}: a comma stands between steps; give {steps}")
     if not all(part.strip() for part in parts):
         raise InputError(f"epilogue = {text}: a comma with no step beside it; leave the comma out")
     return tuple(parse_step(part, value_dtype) for part in parts)

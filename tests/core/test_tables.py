@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deepgemm_codegen.arch import known_architectures, load_arch, parse_arch
+from deepgemm_codegen.arch import known_architectures, known_targets, load_arch, parse_arch
 from deepgemm_codegen.dtypes import DTYPES, parse_dtype
 from deepgemm_codegen.errors import InputError
 
@@ -60,7 +60,7 @@ def test_r11_an_unknown_architecture_names_the_known() -> None:
     with pytest.raises(InputError) as caught:
         load_arch("sm_999")
     assert str(caught.value) == (
-        f"arch = sm_999: no facts for sm_999; known: {', '.join(known_architectures())}"
+        f"arch = sm_999: no facts for sm_999; known: {', '.join(known_targets())}"
         " (the nearest is 'sm_120')"
     )
 
@@ -68,6 +68,8 @@ def test_r11_an_unknown_architecture_names_the_known() -> None:
 def test_gpus_and_multiprocessors_can_be_chosen() -> None:
     assert load_arch("sm_90", "h200").gpu.memory_gbs == 4800
     assert load_arch("sm_90", "", 66).gpu.sms == 66
+    assert load_arch("sm_89", "L4").gpu.name == "L4"
+    assert load_arch("sm_89", "l40s").gpu.name == "L40S"
     with pytest.raises(InputError) as caught:
         load_arch("sm_90", "H300")
     assert str(caught.value) == (

@@ -98,8 +98,8 @@ def test_dense_leading_dimensions(
         (
             {"dtype": "tf32"},
             (
-                "dtype 'tf32' is not built yet (its tensor cores exist from sm_80 on); known: fp16,"
-                " bf16, fp32, e4m3, e5m2, int8, uint8, int32"
+                "dtype 'tf32' has no kernels yet (tensor cores multiply it from sm_80 on); known:"
+                " fp16, bf16, fp32, e4m3, e5m2, int8, uint8, int32"
             ),
         ),
         (

@@ -193,7 +193,7 @@ EXTRAS = [
     ),
     (
         " gpu: 4090}",
-        [("33: gpu = 4090: not a known sm_80 GPU; known: A100 ...")],
+        ["33: gpu = 4090: no sm_80 GPU; give arch sm_89, or one of A100 ..."],
     ),
     (" name: NO}", ["34: name = NO: NO is a boolean in YAML; quote it: 'NO'"]),
     (" name: }", ["28: name has no value; give a word, or leave the key out"]),
