@@ -115,7 +115,7 @@ class _Batch:
                     self._tell(Outcome(f"{name}.cu", "skipped", entry.where))
                     continue
                 made = next(all_made)
-                outcome = _put_program(self._folder, name, entry.where, made)
+                outcome = _put_program(self._folder, name, entry, made)
                 if made.source is not None and outcome.status != "failed":
                     self._listing.add(entry, made.source)
                 else:
@@ -175,11 +175,12 @@ class _Listing:
                 yield Outcome(file, "failed", "", str(error), error.exit_code)
 
 
-def _put_program(folder: Folder, name: str, where: str, made: Made) -> Outcome:
+def _put_program(folder: Folder, name: str, entry: SpecEntry, made: Made) -> Outcome:
     """Writes or compares the program of one spec; what became of it."""
-    source = made.source
+    source, where = made.source, entry.where
     if source is None:
-        return Outcome(f"{name}.cu", "failed", where, made.message, made.exit_code)
+        place = entry.place_of(made.message)
+        return Outcome(f"{name}.cu", "failed", place, made.message, made.exit_code)
     try:
         if source.name != name:
             raise InternalError(f"the program of {name} is named {source.name or 'nothing'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,7 +32,8 @@ class Outcome:
     Attributes:
         file: name in the output folder.
         status: see `Status`.
-        where: ``file:line`` that asked for it, or empty.
+        where: ``file:line`` that asked for it, with the column of a value that was refused, or
+            empty.
         message: why it failed, or why an orphan is not ours to delete; else empty.
         exit_code: of the failure, else 0.
         diff: unified diff from the disk to the batch, when asked for.
@@ -47,7 +49,7 @@ class Outcome:
     @property
     def source(self) -> str:
         """The kernel file that asked for it, or empty."""
-        return self.where.rpartition(":")[0]
+        return re.sub(r"(:[0-9]+){1,2}$", "", self.where)
 
     def __str__(self) -> str:
         """The status and the file; for a failure also who asked for it, and the reason."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -139,13 +140,17 @@ def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Ro
         EnvironmentLackError: there is no compiler, or a process died.
     """
     from deepgemm_codegen.batch.entries import build_entry  # noqa: PLC0415
+    from deepgemm_codegen.harness.bench_data import Row  # noqa: PLC0415
 
     tasks = [(str(request.spec), request.where, here) for request in requests]
     made: list[Entry | Row] = []
-    for result in in_processes(build_entry, tasks, jobs):
+    for request, result in zip(requests, in_processes(build_entry, tasks, jobs), strict=True):
         if isinstance(result, EnvironmentLackError):
             raise result  # the next kernel would lack the same
-        made.append(result)
+        if isinstance(result, Row):
+            made.append(replace(result, where=request.place_of(result.message)))
+        else:
+            made.append(result)
     return made
 
 

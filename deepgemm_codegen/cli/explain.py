@@ -53,9 +53,9 @@ def _explain(*, files: tuple[str, ...], as_json: bool, origin: bool, **values: A
         try:
             note, found = _explained(request, as_json=as_json, origin=origin)
         except CodegenError as error:
-            if len(requests) == 1:
+            if not request.where:
                 raise
-            console.problem(f"error: {request.where}: {error}")
+            console.problem(f"error: {request.place_of(str(error))}: {error}")
             code = max(code, error.exit_code)
             continue
         if note and note not in noted:

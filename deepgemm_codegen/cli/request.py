@@ -70,6 +70,10 @@ class Request:
     where: str = ""
     entry: SpecEntry | None = None
 
+    def place_of(self, refusal: str) -> str:
+        """Where a refusal of the tree is told of: at a value, or the kernel; else empty."""
+        return self.entry.place_of(refusal) if self.entry is not None else self.where
+
 
 def take_flags(values: dict[str, str | None]) -> dict[str, str]:
     """The spec's flags that were given, taken out of a command's parameters."""
@@ -194,13 +198,15 @@ def requests_of(
     from deepgemm_codegen.specfile import read_all  # noqa: PLC0415  flags alone need no YAML
 
     asked: list[tuple[SpecEntry, Request]] = []
-    for entry in read_all(files):
+    for read in read_all(files):
+        own = {name: at for name, at in read.places.items() if name not in {*flags, *settings}}
+        entry = replace(read, places=own)
         try:
             request = gather(
                 flags, settings, console, base=entry.spec, where=entry.where, again=bool(asked)
             )
         except InputError as error:
-            raise InputError(f"{entry.where}: {error}") from error
+            raise InputError(f"{entry.place_of(str(error))}: {error}") from error
         asked.append((entry, request))
     return _once(asked, console)
 

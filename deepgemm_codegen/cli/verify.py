@@ -29,10 +29,12 @@ from deepgemm_codegen.errors import EnvironmentLackError, InputError
 from deepgemm_codegen.parallel import one_thread_each
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from deepgemm_codegen.cli.request import Request
     from deepgemm_codegen.cli.streams import Console
-    from deepgemm_codegen.verification import Job, Outcome
+    from deepgemm_codegen.spec import GemmSpec
+    from deepgemm_codegen.verification import Outcome
     from deepgemm_codegen.verification.judging import Judge
 
 __all__ = ["COMMAND", "seconds_of"]
@@ -65,21 +67,29 @@ def _verify(
     wanted = DEFAULT_CHECKS if checks is None else parse_checks(checks)
     github = _github(annotations)
     _check_reports(junit, json_file)
-    asked = _jobs(files, values, console, github=github)
+    requests = _requests(files, values, console, github=github)
 
     from deepgemm_codegen.verification import (  # noqa: PLC0415  --help needs none of it
+        Job,
         Options,
         exit_code,
         verify_all,
     )
     from deepgemm_codegen.verification import sample as draw  # noqa: PLC0415
 
+    asked = []
+    for request in requests:
+        entry = request.entry
+        place = (entry.file, entry.line, entry.column, entry.require) if entry else ()
+        asked.append(Job(request.spec, *place))
+
     chosen = asked if sample is None else draw(asked, sample, seed)
     if len(chosen) < len(asked):
         console.note(f"{len(chosen)} of {len(asked)} kernels, drawn by seed {seed}")
     options = Options(on or "auto", seed, effort, wanted, report, deadline)
     audience = Audience(needed=junit is None and json_file is None)
-    teller = _Teller(console, audience, len(chosen), quiet=as_json, github=github)
+    places = {request.spec: request.place_of for request in requests}
+    teller = _Teller(console, audience, len(chosen), places, quiet=as_json, github=github)
     outcomes: list[Outcome] = []
     try:
         for outcome in verify_all(chosen, options, jobs, teller.launches):
@@ -98,26 +108,16 @@ def _verify(
     return audience.settled(code)
 
 
-def _jobs(
+def _requests(
     files: tuple[str, ...], values: dict[str, Any], console: Console, *, github: bool
-) -> list[Job]:
+) -> list[Request]:
     """The kernels that files and flags ask for."""
-    from deepgemm_codegen.verification import Job  # noqa: PLC0415
-
     try:
-        requests = requests_for(files, take_flags(values), os.environ, console)
+        return requests_for(files, take_flags(values), os.environ, console)
     except InputError as error:
         for problem in getattr(error, "problems", ()) if github else ():
             console.problem(problem.annotation())
         raise
-    found = []
-    for request in requests:
-        entry = request.entry
-        if entry is None:
-            found.append(Job(request.spec))
-        else:
-            found.append(Job(request.spec, entry.file, entry.line, entry.column, entry.require))
-    return found
 
 
 def _github(annotations: str | None) -> bool:
@@ -131,10 +131,18 @@ class _Teller:
     """Prints every outcome as it comes."""
 
     def __init__(
-        self, console: Console, audience: Audience, total: int, *, quiet: bool, github: bool
+        self,
+        console: Console,
+        audience: Audience,
+        total: int,
+        places: Mapping[GemmSpec, Callable[[str], str]],
+        *,
+        quiet: bool,
+        github: bool,
     ) -> None:
         self.console = console
         self.audience = audience
+        self.places = places  # of what is wrong with a kernel, by its message
         self.quiet = quiet
         self.github = github
         self.kernels = Progress(total, console) if total > 1 else None
@@ -149,8 +157,8 @@ class _Teller:
             if line := annotation(outcome):
                 self.console.problem(line)
         if outcome.status == "error":
-            place = f"{outcome.job.where}: " if outcome.job.where else ""
-            self.console.problem(f"error: {place}{outcome.message}")
+            place = self.places[outcome.job.spec](outcome.message)
+            self.console.problem(f"error: {place + ': ' if place else ''}{outcome.message}")
         elif not self.quiet and outcome.verdict is not None:
             lines = _lines(outcome, notes=self.console.level >= 0)
             self.audience.print("\n".join(lines) + "\n")

@@ -11,12 +11,12 @@ from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.specfile.fields import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from deepgemm_codegen.specfile.problems import Mark, Sink
     from deepgemm_codegen.specfile.values import Given
 
-__all__ = ["build"]
+__all__ = ["build", "culprit", "spec_name"]
 
 _REQUIRED = ("m", "n", "k")
 
@@ -36,9 +36,9 @@ def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | Non
         sink: takes the problems of the kernel's file; a value has its own.
     """
     texts = {
-        _spec_name(name): given.text for name, given in values.items() if given.text is not None
+        spec_name(name): given.text for name, given in values.items() if given.text is not None
     }
-    places = {_spec_name(name): given for name, given in values.items()}
+    places = {spec_name(name): given for name, given in values.items()}
     product = "op" not in values or values["op"].text == "product"
     required = _REQUIRED if product else ("m", "n")
     wrong = [name for name in required if name not in values]
@@ -56,7 +56,7 @@ def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | Non
             load_arch(spec.arch, spec.gpu, spec.sms)
         except InputError as error:
             message = re.sub(r"--(\w+)=(\w+)", r"\1: \2", str(error))
-            name = _culprit(message, texts)
+            name = culprit(message, texts)
             if name in places:
                 places[name].sink.add(places[name].mark, message)
             else:
@@ -69,17 +69,16 @@ def build(values: Mapping[str, Given], mark: Mark, sink: Sink) -> GemmSpec | Non
             return None if refused else spec
 
 
-def _spec_name(name: str) -> str:
+def spec_name(name: str) -> str:
+    """A spec's name of a field of kernel files."""
     return "label" if name == NAME else name
 
 
-def _culprit(message: str, texts: Mapping[str, str]) -> str:
+def culprit(message: str, given: Container[str]) -> str:
     """The given field that a message is about: it begins ``field = value`` or names a part."""
-    for name in re.findall(r"(\w+) = ", message):
-        if name in texts:
-            return str(name)
-    words = re.findall(r"(\w+) = ", message)
-    return next((word.split("_")[0] for word in words if word.split("_")[0] in texts), "")
+    words: list[str] = re.findall(r"(\w+) = ", message)
+    names = [*words, *(word.split("_")[0] for word in words)]
+    return next((name for name in names if name in given), "")
 
 
 def _take_out(texts: dict[str, str], name: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from deepgemm_codegen.errors import nearest
-from deepgemm_codegen.specfile.build import build
+from deepgemm_codegen.specfile.build import build, culprit, spec_name
 from deepgemm_codegen.specfile.fields import KERNEL_KEYS, NAME
 from deepgemm_codegen.specfile.layer import Layer, LayerReader
 from deepgemm_codegen.specfile.nodes import Mapping, Node, Scalar, Sequence
@@ -37,6 +37,8 @@ class SpecEntry:
         file: the path as the caller gave it; empty for a spec from elsewhere.
         line, column: where the kernel begins, one-based; all kernels of a sweep share it.
         require: what ``verify`` demands of it beside right values, in the file's order.
+        places: (line, column) of the values that stand in the kernel's own lines, by the spec's
+            field.
     """
 
     spec: GemmSpec
@@ -44,6 +46,7 @@ class SpecEntry:
     line: int = 0
     column: int = 0
     require: tuple[Requirement, ...] = ()
+    places: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -54,6 +57,11 @@ class SpecEntry:
     def where(self) -> str:
         """``file:line``, or ``command line``."""
         return f"{self.file}:{self.line}" if self.file else "command line"
+
+    def place_of(self, refusal: str) -> str:
+        """``file:line:column`` of the value that the tree refuses; `where` if it is not here."""
+        name = culprit(refusal, self.places)
+        return ":".join(map(str, (self.file, *self.places[name]))) if name else self.where
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +238,21 @@ class FileReader:
             if spec is not None:
                 line, column = mark.line + 1, mark.column + 1
                 require = tuple(layer.require.values())
-                found.append((SpecEntry(spec, self.name, line, column, require), mark))
+                places = self._places(values, node.mark)
+                entry = SpecEntry(spec, self.name, line, column, require, places)
+                found.append((entry, mark))
         if left_out == sweep.count:
             self.sink.add(sweep.mark or mark, "every kernel of the sweep is left out; keep one")
         return found
+
+    def _places(self, values: dict[str, Given], own: Mark) -> dict[str, tuple[int, int]]:
+        """Where values stand that are a kernel's own, and not those of defaults."""
+        begin, end = (own.line, own.column), (own.end_line, own.end_column)
+        return {
+            spec_name(name): (given.mark.line + 1, given.mark.column + 1)
+            for name, given in values.items()
+            if given.sink is self.sink and begin <= (given.mark.line, given.mark.column) < end
+        }
 
     def _left_out(self, values: dict[str, Given], sweep: Sweep) -> bool:
         """Whether an exclusion matches; notes which ones ever do."""

@@ -123,7 +123,7 @@ def test_a_kernel_without_a_plan_does_not_stop_the_others(
     )
     result = cli("bench", str(path))
     assert result.code == 2
-    assert result.err.startswith(f"error: {path}:2: odd_sm_80_")
+    assert result.err.startswith(f"error: {path}:2:35: odd_sm_80_")
     assert len(device.timed) == 1
     assert "64x48x32" in result.out
 

@@ -215,6 +215,43 @@ def test_bytes_that_are_not_utf8() -> None:
     assert "a byte that is not UTF-8" in result.err
 
 
+REFUSED = """\
+defaults: {m: 64, n: 64, k: 64, arch: sm_80, stages: 99}
+kernels:
+  - {name: own, stages: 98}
+  - name: rows
+    stages: 2
+    sweep: {split_k: [2, 999]}
+  - {name: inherited}
+"""
+
+
+@pytest.mark.parametrize("command", [("explain",), ("verify",), ("generate", "-o", "out")])
+def test_what_the_tree_refuses_stands_at_the_value(cli: Cli, command: tuple[str, ...]) -> None:
+    """Where the value is one of ``defaults``, at the kernel, which the defaults do not name."""
+    Path("k.yaml").write_text(REFUSED, encoding="utf-8")
+    result = cli(*command, "k.yaml", "-q")
+    assert result.code == 2
+    assert sorted(line for line in result.err.splitlines() if line.startswith("error")) == [
+        "error: k.yaml:3:25: stages = 98: too large; the nearest legal is 8, or leave stages out",
+        (
+            "error: k.yaml:6:26: split_k = 999: too large; the nearest legal is 256, or leave"
+            " split_k out"
+        ),
+        "error: k.yaml:7: stages = 99: too large; the nearest legal is 8, or leave stages out",
+    ]
+
+
+def test_what_a_flag_brings_in_is_no_fault_of_the_file(cli: Cli) -> None:
+    text = "kernels:\n  - {m: 64, n: 64, k: 64, arch: sm_80, stages: 2}\n"
+    Path("k.yaml").write_text(text, encoding="utf-8")
+    result = cli("explain", "k.yaml", "--stages=99")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "error: k.yaml:2: stages = 99: too large; the nearest legal is 8, or leave stages out\n"
+    )
+
+
 def test_what_a_user_typed_cannot_drive_the_terminal(cli: Cli) -> None:
     result = cli(*SMALL, "--arch=\x1b[31msm_80")
     assert result.code == 2

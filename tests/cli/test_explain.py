@@ -191,7 +191,7 @@ def test_a_kernel_that_is_refused_does_not_stop_the_others(cli: Cli, tmp_path: P
     lines = result.err.splitlines()
     assert sum(line.startswith("note: ") for line in lines) == 1  # once for all of sm_90
     (error,) = (line for line in lines if line.startswith("error: "))
-    assert error.startswith(f"error: {path}:3: tile_")
+    assert error.startswith(f"error: {path}:3:73: tile_n = 256 with tile_m = 256: ")
     assert len(json.loads(cli("explain", str(path), "--json").out)["kernels"]) == 2
 
 

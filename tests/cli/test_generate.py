@@ -148,7 +148,7 @@ def test_a_kernel_that_nothing_serves_spares_the_others(cli: Cli, tmp_path: Path
     path.write_text("kernels:\n  - {m: 8, n: 8, k: 8, stages: 99}\n  - {m: 8, n: 8, k: 16}\n")
     result = cli("generate", str(path), "-o", str(tmp_path / "out"))
     assert result.code == 2
-    assert result.err.startswith(f"error: {path}:2: stages = 99: ")
+    assert result.err.startswith(f"error: {path}:2:32: stages = 99: ")
     assert result.out.splitlines()[-1] == "4 new, 1 failed"
     stopped = cli("generate", str(path), "-o", str(tmp_path / "other"), "--fail-fast")
     assert stopped.code == 2
