@@ -139,8 +139,8 @@ def _facts(outer: str, facts: Mapping[str, Fact]) -> list[str]:
 
 _ACCESS = {
     "scalar": "a number",
-    "row": "a value a row",
-    "column": "a value a column",
+    "row": "one value per row",
+    "column": "one value per column",
     "full": "a matrix",
 }
 

@@ -28,17 +28,17 @@ EMITS = ("ptx", "cu", "cubin", "sass", "plan")
 _COMMANDS = {
     name: (f"deepgemm_codegen.cli.{name}", text)
     for name, text in (
-        ("explain", "why the tree decides as it does"),
-        ("verify", "build kernels and judge them"),
+        ("explain", "print every decision with its reason, its best rival and what was ruled out"),
+        ("verify", "build kernels, run them on a GPU or the CPU emulator, and judge them"),
         ("bench", "time kernels beside cuBLAS on a GPU"),
-        ("generate", "every kernel of some YAML files into a folder, or a check of it"),
-        ("build", "compile such a folder, and tell what its kernels take"),
-        ("show", "what a folder knows of one kernel"),
-        ("diff", "two kernels, decision by decision"),
-        ("schema", "the JSON Schema of the files that are read and written"),
-        ("doctor", "what is installed, and what it is good for"),
+        ("generate", "write every kernel of some YAML files into a folder, or check that folder"),
+        ("build", "compile a generated folder, and report registers, spills and shared memory"),
+        ("show", "print what a generated folder knows of one kernel"),
+        ("diff", "compare two kernels, decision by decision"),
+        ("schema", "print the JSON Schema of a file that is read or written, or explain a field"),
+        ("doctor", "check what is installed, and say what is missing for what"),
         ("cache", "show or empty the cache of compiled kernels"),
-        ("completion", "the script that makes a shell complete all this"),
+        ("completion", "print the script with which a shell completes commands and flags"),
     )
 }
 

@@ -163,15 +163,16 @@ COMMAND = Command(
         SectionedOption(
             ["--against"],
             type=click.Choice(("cublas", "none")),
-            help="the other side: cuBLAS's default algorithm and the best of cublasLt's top eight,"
-            " or nobody  [default: cublas]",
+            help="what to compare with: cuBLAS's default algorithm and the best of cublasLt's top"
+            " eight, or nothing  [default: cublas]",
             section=_SECTION,
         ),
         SectionedOption(
             ["--min-ratio"],
             type=Number(0.01, 100.0),
             metavar="RATIO",
-            help="exit code 1 when a kernel's speed is less than so much of cuBLAS's, such as 0.95",
+            help="exit with 1 when a kernel reaches less than this share of cuBLAS's speed, such as"
+            " 0.95",
             section=_SECTION,
         ),
         SectionedOption(
@@ -179,26 +180,26 @@ COMMAND = Command(
             type=Whole(0, MOST_SEED),
             default=0,
             metavar="NUMBER",
-            help="of the random operands and of the rows that are checked  [default: 0]",
+            help="seed of the random operands and of the rows that are checked  [default: 0]",
             section=_SECTION,
         ),
         SectionedOption(
             ["--jobs"],
             type=Whole(1, 256),
             metavar="NUMBER",
-            help="processes that build, before anything is timed  [default: one a processor]",
+            help="processes that build, before anything is timed  [default: one per processor]",
             section=_SECTION,
         ),
         SectionedOption(
             ["--json", "as_json"],
             is_flag=True,
-            help="the report as JSON on stdout",
+            help="print the report as JSON on stdout",
             section="Output",
         ),
         SectionedOption(
             ["--plot"],
             metavar="FILE",
-            help="a roofline as PNG, too (needs matplotlib: the extra 'plot')",
+            help="also draw a roofline as PNG (needs matplotlib: the extra 'plot')",
             section="Output",
         ),
         *spec_flags(),

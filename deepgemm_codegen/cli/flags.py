@@ -69,6 +69,12 @@ _METAVARS = {
 _SECTIONS = dict.fromkeys(("arch", "gpu", "sms", "launch", "label"), "Target")
 
 
+_TAKEN_OVER = (
+    "Decisions to take over (the tree works around them; --tile-m is also DGEMM_TILE_M in the"
+    " environment)"
+)
+
+
 def default_of(name: str) -> str:
     """What a field is when it is not given; empty where that needs no word."""
     return _DEFAULTS.get(name, "")
@@ -103,8 +109,8 @@ def spec_flags() -> list[click.Parameter]:
         SectionedOption(
             [flag_of(name), name],
             metavar="|".join(OVERRIDE_WORDS.get(name, ("NUMBER",))),
-            help=f"{text}  [environment: DGEMM_{name.upper()}]",
-            section="Decisions to take over (the tree works around them)",
+            help=text,
+            section=_TAKEN_OVER,
             shell_complete=_completer_of(name),
         )
         for name, text in OVERRIDES.items()
@@ -127,8 +133,10 @@ def _completer_of(name: str) -> Any:
 def level_flags() -> list[click.Parameter]:
     """``-q``, ``-v`` and ``-h``, which every command has."""
     return [
-        SectionedOption(["-q", "--quiet"], is_flag=True, help="no notes; problems stay"),
-        SectionedOption(["-v", "--verbose"], is_flag=True, help="more notes"),
+        SectionedOption(
+            ["-q", "--quiet"], is_flag=True, help="print no notes; errors and warnings stay"
+        ),
+        SectionedOption(["-v", "--verbose"], is_flag=True, help="print more notes"),
         SectionedOption(
             ["-h", "--help"],
             is_flag=True,

@@ -296,7 +296,7 @@ COMMAND = Command(
             type=Whole(0, MOST_SEED),
             default=0,
             metavar="NUMBER",
-            help="of the random inputs, the sampled blocks and the sampled kernels  [default: 0]",
+            help="seed of the random inputs, sampled blocks and sampled kernels  [default: 0]",
             section=_SECTION,
         ),
         SectionedOption(
@@ -304,22 +304,22 @@ COMMAND = Command(
             type=Number(*EFFORTS),
             default=1.0,
             metavar="FACTOR",
-            help="on the number of thread blocks that the emulator runs  [default: 1]",
+            help="multiplies the number of thread blocks that the emulator runs  [default: 1]",
             section=_SECTION,
         ),
         SectionedOption(
             ["--sample"],
             type=Whole(1),
             metavar="NUMBER",
-            help="judge so many of the kernels, drawn by the seed",
+            help="judge only this many of the kernels, drawn by the seed",
             section=_SECTION,
         ),
         SectionedOption(
             ["--budget"],
             callback=_a_time,
             metavar="TIME",
-            help="begin nothing after so long, such as 90s or 5m; what is then left is named, and"
-            " the exit code is 4 if all else passed",
+            help="start no kernel after this time, such as 90s or 5m; those left are named, and the"
+            " exit code is 4 if all others passed",
             section=_SECTION,
         ),
         SectionedOption(
@@ -333,31 +333,31 @@ COMMAND = Command(
         SectionedOption(
             ["--report"],
             is_flag=True,
-            help="bank conflicts and coalescing of each kernel, by line of its source",
+            help="print bank conflicts and coalescing of each kernel, by line of its source",
             section=_OUTPUT,
         ),
         SectionedOption(
             ["--json", "as_json"],
             is_flag=True,
-            help="the verdicts as JSON on stdout",
+            help="print the verdicts as JSON on stdout",
             section=_OUTPUT,
         ),
         SectionedOption(
             ["--json-file"],
             metavar="FILE",
-            help="the same, into a file, beside the lines on stdout",
+            help="write that JSON into a file, beside the lines on stdout",
             section=_OUTPUT,
         ),
         SectionedOption(
             ["--junit"],
             metavar="FILE",
-            help="the verdicts as JUnit XML, a test case a kernel",
+            help="write the verdicts as JUnit XML, one test case per kernel",
             section=_OUTPUT,
         ),
         SectionedOption(
             ["--annotations"],
             type=click.Choice(("github", "none")),
-            help="failures as GitHub workflow commands on stderr  [default: github where"
+            help="print failures as GitHub workflow commands on stderr  [default: github where"
             " GITHUB_ACTIONS is true]",
             section=_OUTPUT,
         ),

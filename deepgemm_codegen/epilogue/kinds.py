@@ -128,7 +128,7 @@ class OperandKind:
         """What a spec may say about it."""
         found = []
         if len(self.accesses) > 1:
-            about = "one value for all of D, one a row, or one a column"
+            about = "one value for all of D, one per row, or one per column"
             if self.computed:
                 about += f"; {DYNAMIC}: computed of each row, and written"
             found.append(Option(self.axis, "axis", about, self.words, self.constant))

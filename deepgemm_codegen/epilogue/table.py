@@ -34,8 +34,8 @@ def _norm(name: str, summary: str, meaning_of: Callable[..., Any], bias: str) ->
         (_WEIGHT, _BIAS),
         settings=(
             Option("eps", "number", "what is added to the mean square", default="1e-05"),
-            Option("weight", "switch", "multiply by a weight a column", default="yes"),
-            Option("bias", "switch", "then add a bias a column", default=bias),
+            Option("weight", "switch", "multiply by one weight per column", default="yes"),
+            Option("bias", "switch", "then add one bias per column", default=bias),
             Option(
                 "align", "size", "alignment in bytes that both pointers are promised", default="16"
             ),
@@ -118,14 +118,14 @@ STEPS: dict[str, StepKind] = {
     for kind in (
         StepKind(
             "bias",
-            "add a vector: one value a column, or a row",
+            "add a vector: one value per column, or per row",
             meaning.bias,
             (OperandKind("bias", ("column", "row"), types=(*FLOATS, "int32")),),
             example="{axis: row, dtype: fp32}",
         ),
         StepKind(
             "scale",
-            "multiply by a number, or by one a row or a column",
+            "multiply by a number, or by one per row or per column",
             meaning.scale,
             (OperandKind("scale", ("scalar", "row", "column"), "fp32", "factors"),),
             example="{axis: row, dtype: fp32}",
@@ -139,7 +139,7 @@ STEPS: dict[str, StepKind] = {
         ),
         StepKind(
             "store",
-            "write the value as it is so far to a matrix as large as D, and stored like it",
+            "write the value so far to a matrix as large as D, and stored like it",
             meaning.store,
             (OperandKind("store", ("full",), written=True),),
             example="{dtype: fp32, ld: 4096}",
@@ -193,13 +193,13 @@ STEPS: dict[str, StepKind] = {
         ),
         _norm(
             "rms_norm",
-            "divide by the root of the row's mean square, then multiply by a weight a column",
+            "divide by the root of the row's mean square, then multiply by one weight per column",
             meaning.rms_norm,
             bias="no",
         ),
         _norm(
             "layer_norm",
-            "take the row's mean away and divide by its deviation, then weigh and add a bias",
+            "subtract the row's mean and divide by its deviation, then weigh and add a bias",
             meaning.layer_norm,
             bias="yes",
         ),
@@ -236,7 +236,7 @@ STEPS: dict[str, StepKind] = {
         ),
         StepKind(
             "quantize",
-            "multiply by a scale, add a zero point, and make D of it, in a type of 8 bits",
+            "multiply by a scale, add a zero point, and round to an 8-bit type, which D then has",
             meaning.quantize,
             (
                 OperandKind(
