@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deepgemm_codegen.decide.operands import matrices_like_d, output_vector, travel_of
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.epilogue import column_vectors
-from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
+from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

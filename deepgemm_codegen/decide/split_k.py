@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from deepgemm_codegen.decide.prediction import output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.plan.bodies import Reduce
 from deepgemm_codegen.plan.expressions import Number, rounded_up, times
+from deepgemm_codegen.plan.reduce import Reduce
 from deepgemm_codegen.plan.tiles import PARTIALS
 from deepgemm_codegen.plan.workspace import Workspace, workspace_of
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan.bandwidth import Bandwidth
-from deepgemm_codegen.plan.bodies import MmaSync, Reduce
 from deepgemm_codegen.plan.expressions import (
     Expression,
     FloorDiv,
@@ -30,6 +29,8 @@ from deepgemm_codegen.plan.expressions import (
     times,
 )
 from deepgemm_codegen.plan.layout import AREA_ALIGNMENT
+from deepgemm_codegen.plan.mma_sync import MmaSync
+from deepgemm_codegen.plan.reduce import Reduce
 from deepgemm_codegen.plan.repack import PACKED, Repack
 from deepgemm_codegen.plan.ring import Ring
 from deepgemm_codegen.plan.row_scales import VALUES, RowScales

@@ -16,10 +16,22 @@ if TYPE_CHECKING:
     from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.spec.batching import Stride
 
-__all__ = ["PARTIALS", "WARP", "Extent", "MatrixOperand", "Operand", "Output", "first_of"]
+__all__ = [
+    "FRAGMENT_BYTES",
+    "PARTIALS",
+    "WARP",
+    "Extent",
+    "MatrixOperand",
+    "Operand",
+    "Output",
+    "first_of",
+]
 
 WARP = 32
 """Threads of a warp."""
+
+FRAGMENT_BYTES = 32
+"""Bytes of k that one set of fragments covers, on every architecture."""
 
 PARTIALS = "partials"
 """The workspace's region of partial sums: of each product and each part of k a matrix as large as

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.plan.layout import (
     CHUNK_BYTES,
     SLAB_ROWS,
@@ -15,6 +14,7 @@ from deepgemm_codegen.plan.layout import (
     staged_columns,
     store_panels,
 )
+from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES
 from deepgemm_codegen.plan.tma import PANEL_BYTES, SWIZZLE_ROWS
 from deepgemm_codegen.spec.block_scales import blocks_of, shared_columns
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen import __version__
 from deepgemm_codegen.plan import Rows
-from deepgemm_codegen.plan.bodies import Reduce
 from deepgemm_codegen.plan.expressions import in_c
+from deepgemm_codegen.plan.reduce import Reduce
 from deepgemm_codegen.plan.repack import Repack
 from deepgemm_codegen.plan.row_scales import RowScales
 from deepgemm_codegen.plan.tma import TMA_ALIGNMENT

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.plan import ASIDE, Rows
 from deepgemm_codegen.plan.bandwidth import Bandwidth
-from deepgemm_codegen.plan.bodies import MmaSync, Reduce
+from deepgemm_codegen.plan.mma_sync import MmaSync
+from deepgemm_codegen.plan.reduce import Reduce
 from deepgemm_codegen.plan.repack import VECTOR_BYTES, Repack
 from deepgemm_codegen.plan.simt import Simt
 from deepgemm_codegen.plan.turn import Turn

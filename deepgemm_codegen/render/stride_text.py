@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.plan import Rows
-from deepgemm_codegen.plan.bodies import Reduce
+from deepgemm_codegen.plan.reduce import Reduce
 from deepgemm_codegen.plan.repack import Repack
 from deepgemm_codegen.plan.row_scales import VALUES, RowScales
 from deepgemm_codegen.plan.turn import Turn

@@ -23,7 +23,6 @@ __all__ = [
     "check_output",
     "integer_sums",
     "operand_types",
-    "output_types",
     "sums_of",
 ]
 
@@ -40,11 +39,6 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {"fp32": _FLOATS, "int32": ("int32", "fp3
 def operand_types() -> list[str]:
     """Names of the types that A and B may have."""
     return [dtype.name for dtype in DTYPES.values() if dtype.accumulator is not None]
-
-
-def output_types(accumulator: str) -> tuple[str, ...]:
-    """Names of the types that D may have over sums of a type."""
-    return _OUTPUTS[accumulator]
 
 
 def integer_sums(dtype_d: DType) -> bool:

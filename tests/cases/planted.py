@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deepgemm_codegen.plan.bodies import MmaSync
+from deepgemm_codegen.plan.mma_sync import MmaSync
 from deepgemm_codegen.render import render_kernel
 from tests.harness.support import FAULTS
 

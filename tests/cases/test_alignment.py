@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from deepgemm_codegen.decide.operands import strided
-from deepgemm_codegen.plan.bodies import MmaSync
+from deepgemm_codegen.plan.mma_sync import MmaSync
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.spec.batching import SHARED
 from tests.cases import planted as faults

@@ -10,7 +10,7 @@ from deepgemm_codegen.arch import known_architectures, load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.occupancy import register_cap
-from deepgemm_codegen.plan.bodies import MmaSync
+from deepgemm_codegen.plan.mma_sync import MmaSync
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin

@@ -12,7 +12,7 @@ from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.decide.words import counted
 from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan import Decision, Grid, MmaSync, Program
-from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
+from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch

@@ -22,9 +22,8 @@ from deepgemm_codegen.decide.schedule import raster_answer
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.words import waves_of_tiles
 from deepgemm_codegen.plan import Decision
-from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.plan.layout import swizzle_bytes_for
-from deepgemm_codegen.plan.tiles import WARP
+from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES, WARP
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
