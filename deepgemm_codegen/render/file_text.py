@@ -52,7 +52,24 @@ class RegionText:
 
 
 class FileText(NamedTuple):
-    """Everything textual about one generated file; see `file_text_of`."""
+    """Everything textual about one generated file; see `file_text_of`.
+
+    Attributes:
+        version: of this package.
+        spec, solved: what was asked for, and what is computed, where that is another spec.
+        command, digest: the flags that generate the file again; the spec's hash.
+        formula: what D is, such as ``relu(alpha * A * B)``.
+        storage_types: (name, C type) of every element type.
+        fixed_extents, dynamic_extents: m, n and k: constants, and arguments.
+        fixed_strides, batch_strides: (constant, elements) from row to row; from product to product.
+        signature: the launcher's parameters.
+        alignments: (pointer, bytes) that the launcher checks.
+        refusals: C conditions under which the launcher refuses.
+        maps, deep_maps: whether the launcher builds tensor maps, and any of three dimensions.
+        regions, workspace_bytes, workspace_signature: of the workspace: where regions start, how
+            many bytes it takes, and of which sizes that is a function.
+        rounds_up: whether a size of these is divided, rounding up, at run time.
+    """
 
     version: str
     spec: str

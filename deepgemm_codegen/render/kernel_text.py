@@ -59,7 +59,50 @@ __all__ = ["Text", "text_of"]
 
 
 class Text(NamedTuple):
-    """Everything textual about one kernel; see `text_of`."""
+    """Everything textual about one kernel; see `text_of`. Words are C expressions, unless said.
+
+    Attributes:
+        fixed_extents, dynamic_extents: m, n and k: constants, and arguments.
+        batch_strides: (pointer, elements) of what moves on from product to product.
+        batch_pointers: what each product has a pointer of its own to, from an array.
+        product: the number of the product that a block works on.
+        primitives: (template below ``primitives/``, width) of what the kernel calls.
+        mma: the wrapper of the matrix instruction.
+        sums: how PTX names and constrains the sums' type.
+        steps: the epilogue's steps, in order; of a gated pair those behind it.
+        pair, pair_steps: the step that pairs columns, and those before it on either half.
+        step_kinds: a step of each kind, whose device functions are printed.
+        vectors: what steps read by columns that a consumer of wgmma keeps of its tile.
+        matrix_types, stored_types: of the matrices that steps read, and of those they write.
+        float8: the numbers of a D of e4m3 or e5m2.
+        cache_of: cp.async's cache operator by the bytes of a vector.
+        kernel_signature, arguments: the kernel's parameters, and what a launch passes.
+        map_texts: the tensor maps that the launcher builds.
+        wgmma_names, wgmma_operands, wgmma_results, wgmma_flags: parts of the asm statement.
+        blocks, launch_blocks, grid: all blocks as the kernel counts them, and as the launcher
+            does; those that it launches.
+        rows, columns: tiles, or clusters of tiles, down and across one product's D.
+        height, most_rows: rows of a raster group; of most groups, where the last one is lower.
+        first_tile, tile_stride: where a persistent block begins, and how far it goes on.
+        loop_depth: columns by which the tile loop's text is moved in.
+        release, readers: how a consumer gives a slot of the ring back; how many have to.
+        early_slices, own_slices: slices begun before the threads meet; those that a block sums.
+        cluster_load, cluster_results, cluster_operands: parts of the asm statement that reads
+            another block's sums.
+        store_chunk: the swizzled 16-byte chunk of a row of D's panel.
+        warp_columns, slab_columns, slab_parts, slab_ragged: D's columns of a warp and of a slab;
+            slabs along a row, of which the last may be narrower.
+        clamped_row, clamped_column: whether what lies outside D is read at the nearest place in it.
+        reads_rows, reads_columns: whether C or a step reads at a row, or a column, of D.
+        inside, outside: conditions: (row, column) is in D; no vector of D is the thread's.
+        fragment_columns, fragment_row, warp_column: fragments along a row; where they begin.
+        row_scales_line, column_scales_line: elements from line to line of scales by block.
+        add: the function that adds two sums.
+        unit, units, own_tiles: names of a tile, or a part of k of one, and of their numbers.
+        block, threads, shared, thread: the block, its threads and bytes, and the thread, of one of
+            the tiles that a block may compute abreast.
+        whole_rows: the words of a kernel that has whole rows.
+    """
 
     fixed_extents: tuple[Extent, ...]
     dynamic_extents: tuple[Extent, ...]
