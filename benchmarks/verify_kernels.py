@@ -35,10 +35,9 @@ def judge(
         leave: checks that are left out.
     """
     from deepgemm_codegen.arch import load_arch
-    from deepgemm_codegen.checks import DEFAULT_CHECKS
+    from deepgemm_codegen.checks import DEFAULT_CHECKS, Settings
     from deepgemm_codegen.decide import decide
     from deepgemm_codegen.harness import as_json, format_verdict
-    from deepgemm_codegen.harness.trials import Settings
     from deepgemm_codegen.render import render_program
     from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.toolchain import build_cubin

@@ -1,4 +1,4 @@
-"""What a verification looks at, and what a kernel file may require of a kernel.
+"""What a verification looks at and how, and what a kernel file may require of a kernel.
 
 The words of ``verify --checks`` and of a file's ``require`` are these tables' keys.
 """
@@ -6,6 +6,7 @@ The words of ``verify --checks`` and of a file's ``require`` are these tables' k
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +23,7 @@ __all__ = [
     "REQUIREMENTS",
     "Limit",
     "Requirement",
+    "Settings",
     "check_judging",
     "parse_checks",
 ]
@@ -134,3 +136,28 @@ def check_judging(seed: object, effort: object, checks: Collection[str]) -> None
         raise InputError(f"effort = {effort}: give a number from {low} to {high}")
     for word in sorted(set(checks) - set(CHECKS)):
         raise InputError(f"checks: no check is called '{word}'; known: {', '.join(CHECKS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a kernel is judged.
+
+    Attributes:
+        seed: of the random inputs, the sampled blocks and the sampled kernels.
+        effort: factor on the number of blocks that the emulator runs.
+        checks: kinds of check, see `CHECKS`.
+        deadline: time (``time.monotonic``) after which nothing is begun.
+        jobs: processes that share the launches of one kernel on the emulator.
+
+    Raises:
+        InputError: see `check_judging`.
+    """
+
+    seed: int = 0
+    effort: float = 1.0
+    checks: frozenset[str] = DEFAULT_CHECKS
+    deadline: float = inf
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        check_judging(self.seed, self.effort, self.checks)

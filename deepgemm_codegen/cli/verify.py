@@ -86,7 +86,7 @@ def _verify(
     chosen = asked if sample is None else draw(asked, sample, seed)
     if len(chosen) < len(asked):
         console.note(f"{len(chosen)} of {len(asked)} kernels, drawn by seed {seed}")
-    options = Options(on or "auto", seed, effort, wanted, report, deadline)
+    options = Options(seed, effort, wanted, deadline, on=on or "auto", costs=report)
     audience = Audience(needed=junit is None and json_file is None)
     places = {request.spec: request.place_of for request in requests}
     teller = _Teller(console, audience, len(chosen), places, quiet=as_json, github=github)

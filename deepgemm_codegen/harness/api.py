@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.errors import EnvironmentLackError, InputError, KernelLackError
 from deepgemm_codegen.harness.blocks import describe_tile, region_of
 from deepgemm_codegen.harness.cases import Case, cases_of
@@ -14,7 +15,7 @@ from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.memory import read_region
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.teams import choose_blocks
-from deepgemm_codegen.harness.trials import VALUES, Settings, block_budget, refuse_endless
+from deepgemm_codegen.harness.trials import VALUES, block_budget, refuse_endless
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import as_program
@@ -47,8 +48,6 @@ def verify(
     on: Where = "auto",
     arithmetic: str = "",
     settings: Settings | None = None,
-    seed: int = 0,
-    effort: float = 1.0,
     progress: Progress | None = None,
 ) -> Verdict:
     """Judges a program on a GPU or on the emulator.
@@ -63,9 +62,7 @@ def verify(
             else the emulator, with a note that says why.
         arithmetic: whose tensor cores the emulator imitates; empty for the plan's target (on a
             GPU always that GPU's).
-        settings: how; by default all checks, with the next two.
-        seed: of inputs and of sampled blocks.
-        effort: factor on the number of blocks that the emulator runs.
+        settings: how; None for `Settings()`.
         progress: told of every launch that is done.
 
     Raises:
@@ -74,8 +71,7 @@ def verify(
     """
     if on not in _PLACES:
         raise InputError(f"on = {on}: give {', '.join(_PLACES[:-1])} or {_PLACES[-1]}")
-    plan = as_program(program)
-    settings = settings or Settings(seed, effort)
+    plan, settings = as_program(program), settings or Settings()
     notes: tuple[str, ...] = ()
     if on == "auto" and not settings.checks & (VALUES | {"emulator"}):
         cubin = None  # a GPU has nothing to say about the rest

@@ -12,7 +12,8 @@ from deepgemm_codegen.harness.verify import conclude, judge, judge_trial
 from deepgemm_codegen.parallel import in_processes
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.harness.trials import Settings, Trial
+    from deepgemm_codegen.checks import Settings
+    from deepgemm_codegen.harness.trials import Trial
     from deepgemm_codegen.harness.verdict import CheckResult, Verdict
     from deepgemm_codegen.harness.verify import Progress
     from deepgemm_codegen.plan import Program

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.checks import DEFAULT_CHECKS, check_judging
 from deepgemm_codegen.errors import KernelLackError
 from deepgemm_codegen.harness.cases import Case, cases_of
 from deepgemm_codegen.harness.teams import choose_blocks, team_of
@@ -14,10 +12,11 @@ from deepgemm_codegen.harness.teams import choose_blocks, team_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from deepgemm_codegen.checks import Settings
     from deepgemm_codegen.harness.problem import Problem
     from deepgemm_codegen.plan import KernelPlan, Program
 
-__all__ = ["VALUES", "Settings", "Trial", "block_budget", "refuse_endless", "split", "trials_of"]
+__all__ = ["VALUES", "Trial", "block_budget", "refuse_endless", "split", "trials_of"]
 
 VALUES = frozenset({"exact", "random", "hostile"})
 """Checks that compare D with the oracle; each names its cases."""
@@ -33,31 +32,6 @@ MOST_BLOCKS = 16
 
 MOST_WORK = 64 * BLOCK_WORK
 """What one block may cost on the emulator, about a minute; beyond it a GPU has to judge."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a kernel is judged.
-
-    Attributes:
-        seed: of inputs and sampled blocks.
-        effort: factor on the number of sampled blocks.
-        checks: see `deepgemm_codegen.checks.CHECKS`.
-        deadline: time (``time.monotonic``) after which no launch begins.
-        jobs: processes that the emulator may use.
-
-    Raises:
-        InputError: see `deepgemm_codegen.checks.check_judging`.
-    """
-
-    seed: int = 0
-    effort: float = 1.0
-    checks: frozenset[str] = DEFAULT_CHECKS
-    deadline: float = inf
-    jobs: int = 1
-
-    def __post_init__(self) -> None:
-        check_judging(self.seed, self.effort, self.checks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

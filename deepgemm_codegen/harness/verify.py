@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.harness.blocks import describe_tile, regions_of, written_by
 from deepgemm_codegen.harness.compare import Comparison, compare
 from deepgemm_codegen.harness.device import LaunchFailedError
@@ -23,7 +24,7 @@ from deepgemm_codegen.harness.memory import read_region, stray_writes
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.oracle import Oracle
 from deepgemm_codegen.harness.sums import StepModel, prefix_sums
-from deepgemm_codegen.harness.trials import Settings, Trial, trials_of
+from deepgemm_codegen.harness.trials import Trial, trials_of
 from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ def judge(
     plan: Program | KernelPlan,
     settings: Settings | None = None,
     *,
-    seed: int = 0,
-    effort: float = 1.0,
     cases: Sequence[Case] | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
@@ -66,13 +65,11 @@ def judge(
     Args:
         device: where.
         plan: the program's or the kernel's.
-        settings: how; by default all checks, with the next two.
-        seed: of inputs and sampled blocks.
-        effort: factor on the number of sampled blocks.
+        settings: how; None for `Settings()`.
         cases: other cases than the plan's own.
         progress: told of every launch that is done.
     """
-    settings = settings or Settings(seed, effort)
+    settings = settings or Settings()
     trials = trials_of(plan, settings, samples=device.samples, cases=cases)
     results = []
     for trial in trials:

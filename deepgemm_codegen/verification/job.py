@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.checks import DEFAULT_CHECKS, Requirement, check_judging
+from deepgemm_codegen.checks import Requirement, Settings
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness import Verdict
@@ -42,32 +41,16 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How kernels are judged.
+class Options(Settings):
+    """How kernels are judged, where, and what else is told of them.
 
     Attributes:
         on: ``auto`` is the GPU where there is one that runs the kernel, else the emulator.
-        seed: of the random inputs, the sampled blocks and the sampled kernels.
-        effort: factor on the number of blocks that the emulator runs.
-        checks: kinds of check, see `deepgemm_codegen.checks.CHECKS`.
         costs: whether memory accesses are counted for a report.
-        deadline: time (``time.monotonic``) after which nothing is begun.
-        jobs: processes that share the launches of one kernel.
-
-    Raises:
-        InputError: see `deepgemm_codegen.checks.check_judging`.
     """
 
     on: Judge = "auto"
-    seed: int = 0
-    effort: float = 1.0
-    checks: frozenset[str] = DEFAULT_CHECKS
     costs: bool = False
-    deadline: float = inf
-    jobs: int = 1
-
-    def __post_init__(self) -> None:
-        check_judging(self.seed, self.effort, self.checks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from deepgemm_codegen.checks import Settings
     from deepgemm_codegen.harness import Verdict
-    from deepgemm_codegen.harness.trials import Settings
     from deepgemm_codegen.harness.verify import Progress
     from deepgemm_codegen.plan import Program
     from deepgemm_codegen.toolchain import BuiltCubin
@@ -32,7 +32,7 @@ def verdict_of(
         program: its kernels.
         build: makes its cubin and PTX for an architecture; called again it must be cheap.
         on: ``auto`` is the GPU where there is one that runs the kernel, else the emulator.
-        settings: how; by default all checks.
+        settings: how; None for `Settings()`.
         progress: told of every launch that is done.
 
     Raises:

@@ -113,15 +113,12 @@ def _verdict(
 ) -> Verdict:
     """The harness's verdict, or an empty one where no launch is asked for."""
     from deepgemm_codegen.harness import Verdict  # noqa: PLC0415  imports numpy
-    from deepgemm_codegen.harness.trials import VALUES, Settings  # noqa: PLC0415
+    from deepgemm_codegen.harness.trials import VALUES  # noqa: PLC0415
     from deepgemm_codegen.verification.judging import verdict_of  # noqa: PLC0415
 
     if not options.checks & (VALUES | {"races", "emulator"}):
         return Verdict(program.name, "not run", ())
-    settings = Settings(
-        options.seed, options.effort, options.checks, options.deadline, options.jobs
-    )
-    return verdict_of(program, build, on=options.on, settings=settings, progress=progress)
+    return verdict_of(program, build, on=options.on, settings=options, progress=progress)
 
 
 def sample(jobs: Sequence[Job], count: int, seed: int) -> list[Job]:

@@ -11,6 +11,7 @@ import re
 
 import pytest
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.inputs import Normal
 from deepgemm_codegen.harness.verify import judge
@@ -67,7 +68,7 @@ def test_p03_two_groups_a_stage(groups: int, right: bool) -> None:
     source = re.sub(r"(if \((?:slice|next) < SLICES\)) \{", r"\1 {", source)
     source = re.sub(r"(\n +)\}(\n +cp_async_commit\(\);)", r"\1} else cp_async_commit();\2", source)
     source = source.replace("cp_async_wait<STAGES - 2>", f"cp_async_wait<{groups}>")
-    verdict = judge(device_of(plan, source), plan, effort=0.2)
+    verdict = judge(device_of(plan, source), plan, Settings(effort=0.2))
     assert verdict.passed == right
     if not right:
         assert "in-flight-read" in str(verdict.checks[0].faults)

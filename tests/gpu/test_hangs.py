@@ -12,6 +12,7 @@ pytestmark = pytest.mark.gpu
 
 CODE = """
 from deepgemm_codegen.decide import WgmmaChoice
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.harness import format_verdict, launching, verify
 from deepgemm_codegen.toolchain import build_cubin
 from tests.harness.support import plan_of, source_of
@@ -24,7 +25,8 @@ source = source_of(plan)
 if MUTATE:
     source = MUTANTS["the turn handed over by one thread"].apply(source)
 built = build_cubin(source, name=plan.name, arch="sm_90a")
-verdict = verify(plan, cubin=built.cubin, built_for="sm_90a", on="gpu", effort=0.1)
+short = Settings(effort=0.1)
+verdict = verify(plan, cubin=built.cubin, built_for="sm_90a", on="gpu", settings=short)
 print("\\n".join(format_verdict(verdict)))
 raise SystemExit(not verdict.passed)
 """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import format_verdict, verify
@@ -40,7 +41,7 @@ def judged(
     built = build_cubin(source or source_of(plan), name=plan.name, arch=arch)
     return verify(
         plan, ptx=built.ptx if emulate else None, cubin=built.cubin, built_for=arch, on="gpu",
-        effort=0.3,
+        settings=Settings(effort=0.3),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import (
     BandwidthChoice,
     MmaSyncChoice,
@@ -24,7 +25,7 @@ from deepgemm_codegen.harness.inputs import Constant, Given, Inputs, Values
 from deepgemm_codegen.harness.memory import read_region, stray_writes
 from deepgemm_codegen.harness.numbers import decode
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.harness.trials import Settings, trials_of
+from deepgemm_codegen.harness.trials import trials_of
 from deepgemm_codegen.harness.verdict import format_verdict
 from deepgemm_codegen.harness.verify import conclude, judge, judge_trial
 from deepgemm_codegen.plan import as_program
@@ -91,7 +92,7 @@ def device_of(plan: Program | KernelPlan, source: str = "", arithmetic: str = ""
 def verdict_of(text: str, choice: Choice | None = SMALL, effort: float = 0.5) -> Verdict:
     """Judges the kernel of a spec's line on the emulator."""
     program = program_of(text, choice)
-    return judge(device_of(program), program, effort=effort)
+    return judge(device_of(program), program, Settings(effort=effort))
 
 
 def assert_right(text: str, choice: Choice | None = SMALL, effort: float = 0.5) -> Verdict:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import WgmmaChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
@@ -532,7 +533,7 @@ def test_the_verdict_names_scales_that_were_left_out(letter: str) -> None:
     program = program_of(f"{SCALED} {text}", choice)
     kind = "rows" if letter == "a" else "columns"
     source = re.sub(rf"= of_{kind}\[.*\];", "= 1.0f;", source_of(program))
-    verdict = judge(device_of(program, source), program, effort=0.3)
+    verdict = judge(device_of(program, source), program, Settings(effort=0.3))
     assert f"scale_{letter} was left out" in "\n".join(format_verdict(verdict))
 
 

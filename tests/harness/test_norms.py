@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import MmaSyncChoice, RowChoice, SimtChoice
 from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.harness.cases import cases_of
@@ -250,5 +251,5 @@ def test_rows_of_several_warps_in_a_batch_of_products_with_a_dynamic_m() -> None
     rows = program.kernels[-1].body
     assert isinstance(rows, Rows)
     assert rows.warps_n > 1
-    verdict = judge(device_of(program), program, effort=0.2)
+    verdict = judge(device_of(program), program, Settings(effort=0.2))
     assert verdict.passed, "\n".join(format_verdict(verdict))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import Copies, RepackChoice, WgmmaChoice
 from deepgemm_codegen.harness.blocks import blocks_for
 from deepgemm_codegen.harness.cases import cases_of
@@ -175,7 +176,7 @@ def test_no_byte_of_a_copy_is_read_that_was_not_written() -> None:
     wider = r"\1, row < 72 ? 16 : bytes"
     whole, count = re.subn(r"(partial\(target, source), bytes", wider, source)
     assert count == 2
-    verdict = judge(device_of(program, whole), program, effort=0.5)
+    verdict = judge(device_of(program, whole), program, Settings(effort=0.5))
     assert any("poison-read" in fault for check in verdict.checks for fault in check.faults)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import MmaSyncChoice, WgmmaChoice
 from deepgemm_codegen.harness.blocks import blocks_for, region_of, written_by
 from deepgemm_codegen.harness.cases import cases_of, inputs_for
@@ -258,6 +259,6 @@ def test_a_lost_part_is_named() -> None:
     program = program_of("m=64 n=64 k=64 layout=nt", cut(2))
     part = "const int part = first + group_of_parts;"
     source = source_of(program).replace(part, f"{part} if (part == SPLIT_K - 1) continue;")
-    verdict = judge(device_of(program, source), program, effort=0.5)
+    verdict = judge(device_of(program, source), program, Settings(effort=0.5))
     text: Any = "\n".join(format_verdict(verdict))
     assert "slice 1 of 2 (k 32 to 64) was left out" in text

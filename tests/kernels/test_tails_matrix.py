@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.arch import known_architectures, load_arch
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.harness import format_verdict, verify
 from deepgemm_codegen.render import render_kernel
@@ -65,7 +66,7 @@ def judge_plan(plan: KernelPlan, source: str = "") -> None:
     """The same of a plan, of its own text or another."""
     source = source or render_kernel(plan)
     ptx = compile_ptx(source, name=plan.name, arch=plan.target, line_info=True).ptx
-    verdict = verify(plan, ptx=ptx, on="emulator", effort=0.25)
+    verdict = verify(plan, ptx=ptx, on="emulator", settings=Settings(effort=0.25))
     assert verdict.passed, "\n".join(format_verdict(verdict))
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.emulator import Checks, nodes
 from deepgemm_codegen.emulator.faults import LaunchError, UnsupportedError
 from deepgemm_codegen.harness.emulate import EmulatorDevice
 from deepgemm_codegen.harness.teams import choose_blocks
-from deepgemm_codegen.harness.trials import Settings, trials_of
+from deepgemm_codegen.harness.trials import trials_of
 from deepgemm_codegen.harness.verify import judge_case
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from deepgemm_codegen.checks import CHECKS, DEFAULT_CHECKS, Requirement
+from deepgemm_codegen.checks import CHECKS, DEFAULT_CHECKS, Requirement, Settings
 from deepgemm_codegen.errors import EnvironmentLackError, InputError, ToolError
 from deepgemm_codegen.harness import format_verdict
 from deepgemm_codegen.harness.memory_costs import cost_lines
-from deepgemm_codegen.harness.trials import Settings
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
 from deepgemm_codegen.verification import Job, Options, Outcome, judge, speed
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL = GemmSpec.from_fields({"m": 64, "n": 48, "k": 32})
-EMULATOR = Options("emulator", effort=0.1)
+EMULATOR = Options(on="emulator", effort=0.1)
 BARE = replace(EMULATOR, checks=frozenset({"require"}))
 
 

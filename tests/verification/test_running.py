@@ -26,7 +26,7 @@ JOBS = [
     Job(GemmSpec.from_fields({"m": m, "n": 8, "k": 8, "label": f"k{m}"}), "k.yaml", m + 2, 5)
     for m in range(1, 41)
 ]
-FAST = Options("emulator", effort=0.01, checks=frozenset({"exact"}))
+FAST = Options(on="emulator", effort=0.01, checks=frozenset({"exact"}))
 
 
 def test_a_sample_is_drawn_by_seed_and_keeps_the_order() -> None:
