@@ -217,6 +217,8 @@ def format_explanation(explanation: Explanation) -> str:
     parts = ", ".join(f"{part} {clocks:.0f}" for part, clocks in prediction.parts.items())
     moved = f"{prediction.l2_bytes / 1e6:.1f} MB from the L2"
     moved += f", {prediction.dram_bytes / 1e6:.1f} MB from and to device memory"
+    ruled_out = f"ruled out by a constraint ({explanation.costed} others were costed; the rest were"
+    ruled_out += " skipped, as even their lower bound is slower):"
     time = f"{prediction.us:.1f} us ({prediction.clocks:.0f} clocks)"
     tiles = f"tiles {prediction.tiles}, waves {prediction.waves:.2f}"
     tiles += f", slices {prediction.slices}" if prediction.slices else ""
@@ -227,7 +229,7 @@ def format_explanation(explanation: Explanation) -> str:
         f"  {moved}",
         f"  clocks{' a slice' if prediction.slices else ''}: {parts}",
         "",
-        f"ruled out ({explanation.costed} of the rest were costed, the others' floors too high):",
+        ruled_out,
     ]
     for rejection in explanation.rejections:
         branches = f"{rejection.count} branch{'es' if rejection.count > 1 else ''}"

@@ -148,4 +148,7 @@ def best_other(
         chosen = [field for field in others if field in given]
         return f"none: given as {', '.join(chosen)}" if chosen else "none is legal"
     best = min(rivals, key=lambda rival: rival.clocks)
-    return f"{best.choice.words}: {best.clocks / clocks:.3f} x the time"
+    ratio = f"{best.clocks / clocks:.3f}"
+    # A family may take what did best where it was measured, of all that is predicted as equal.
+    even = ", which the model cannot tell from the choice" if float(ratio) < 1.0 else ""
+    return f"{best.choice.words}: {ratio} x the time{even}"

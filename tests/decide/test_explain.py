@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -69,6 +70,14 @@ def test_rivals_and_rejections_of_a_large_product() -> None:
     assert (shared.got, shared.limit, shared.excess) == (245760, 232448, "13312 too many")
     assert cuts["accumulators"].limit == 128
     assert all(rejection.count > 0 for rejection in explanation.rejections)
+
+
+def test_a_rival_that_is_predicted_to_be_faster_is_said_to_be_equal() -> None:
+    spec = spec_of("m=4 n=4096 k=4096 layout=nt arch=sm_80")
+    rivals = {d.question: d.rival for d in explain(spec, load_arch("sm_80")).decisions}
+    equal = r".*: 0\.9\d\d x the time, which the model cannot tell from the choice"
+    assert re.fullmatch(equal, rivals["stages"])
+    assert rivals["tile"].endswith(" x the time")
 
 
 def test_it_is_plain_json() -> None:
