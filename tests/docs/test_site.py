@@ -141,3 +141,10 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pages = {path.name for path in (tmp_path / "site").iterdir()}
     assert {page.stem for page in PAGES} - {"index"} <= pages
     shutil.rmtree(tmp_path / "site")
+
+
+def test_every_script_that_measures_is_listed() -> None:
+    folder = ROOT / "benchmarks"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(\w+\.(?:py|cu|yaml))`", page))
+    assert listed == {p.name for p in folder.iterdir() if p.suffix in (".py", ".cu", ".yaml")}
