@@ -68,7 +68,7 @@ class Limit:
 
 
 REQUIREMENTS: dict[str, Limit] = {
-    "max_registers": Limit("registers a thread, at most", "number", 16, 255),
+    "max_registers": Limit("registers per thread, at most", "number", 16, 255),
     "no_spills": Limit("whether a register that is spilled to memory is a failure", "flag"),
     "bank_conflicts": Limit(
         "wavefronts that bank conflicts in shared memory may cost in the blocks that are run",

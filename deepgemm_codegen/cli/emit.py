@@ -142,8 +142,8 @@ def resource_line(plan: KernelPlan, arch: Arch, built: BuiltCubin) -> str:
     warps, most = blocks * threads // 32, arch.threads_per_sm // 32
     spilled = usage.spill_store_bytes + usage.spill_load_bytes
     return (
-        f"resources: {usage.registers} registers a thread, {spilled} bytes spilled,"
-        f" {usage.shared_bytes + dynamic} bytes of shared memory a block of {threads} threads;"
-        f" {blocks} block{'' if blocks == 1 else 's'} a multiprocessor of {arch.gpu.name}"
+        f"resources: {usage.registers} registers per thread, {spilled} bytes spilled,"
+        f" {usage.shared_bytes + dynamic} bytes of shared memory per block of {threads} threads;"
+        f" {blocks} block{'' if blocks == 1 else 's'} per multiprocessor of {arch.gpu.name}"
         f" ({warps} of {most} warps, {100 * warps // most} %)"
     )

@@ -87,16 +87,16 @@ def _kernel_rows(launch: Mapping[str, Any]) -> list[tuple[str, str]]:
     plan = ", ".join(f"{name} {value}" for name, value in launch.get("plan", {}).items())
     return [
         ("grid", f"{launch['grid']} blocks of {launch['block']} threads"),
-        ("shared", f"{launch['shared_bytes']} bytes a block"),
+        ("shared", f"{launch['shared_bytes']} bytes per block"),
         ("plan", plan),
     ]
 
 
 def _built(used: Mapping[str, Any], compiler: str) -> str:
-    spilled = used["spill_store_bytes"] + used["spill_load_bytes"]
+    spilled, blocks = used["spill_store_bytes"] + used["spill_load_bytes"], used["blocks_per_sm"]
     return (
-        f"{used['registers']} registers a thread, {spilled} bytes spilled,"
-        f" {used['blocks_per_sm']} blocks a multiprocessor, by {compiler}"
+        f"{used['registers']} registers per thread, {spilled} bytes spilled,"
+        f" {blocks} block{'' if blocks == 1 else 's'} per multiprocessor, by {compiler}"
     )
 
 

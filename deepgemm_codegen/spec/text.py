@@ -52,8 +52,8 @@ ZERO_POINT_WORDS = {"a": ("per_tensor", "per_token"), "b": ("per_tensor", "per_c
 FIELDS: dict[str, str] = {
     "op": "product, or epilogue: no matrix product, D = epilogue(A) with A m x n",
     "m": "rows of A and D: a number, or dynamic or dynamic:MAX for one given at run time",
-    "n": "columns of B and D, likewise; a gated step reads a B of twice as many",
-    "k": "columns of A and rows of B, likewise; may be 0",
+    "n": "columns of B and D: the same forms; a gated step reads a B of twice as many",
+    "k": "columns of A and rows of B: the same forms, and 0",
     "batch": "products in the batch",
     "dtype": "type of A and B: fp16, bf16, fp32, int8, uint8, e4m3, e5m2; D has the same, but int32"
     " for int8 and uint8, and bf16 for e4m3 and e5m2",

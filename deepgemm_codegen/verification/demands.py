@@ -61,7 +61,7 @@ def demands_of(
 
 def _registers(requirement: Requirement, program: Program, built: BuiltCubin) -> Demand:
     most = max(built.resources[kernel.name].registers for kernel in program.kernels)
-    return Demand(str(requirement), most <= requirement.limit, f"{most} registers a thread")
+    return Demand(str(requirement), most <= requirement.limit, f"{most} registers per thread")
 
 
 def _spills(requirement: Requirement, program: Program, built: BuiltCubin) -> Demand:

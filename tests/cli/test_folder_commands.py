@@ -91,7 +91,7 @@ def test_show_tells_what_a_build_found(cli: Cli, folder: Path) -> None:
     cli("build", "generated", "--no-cubins", "-q")
     text = cli("show", "two").out
     assert "\n  built      " in text
-    assert " registers a thread, 0 bytes spilled, " in text
+    assert " registers per thread, 0 bytes spilled, " in text
     record = json.loads(cli("show", "two", "--json").out)["kernels"][0]
     assert record["build"]["resources"][0]["registers"] > 0
     # A build of another source says nothing of this one.

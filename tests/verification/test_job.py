@@ -43,7 +43,7 @@ def test_registers() -> None:
     assert (met.passed, missed.passed) == (True, False)
     assert "not run  1 of 2 requirements met" in told(outcome)
     assert f"\n  max_registers: 16: not met: {missed.found}" in told(outcome)
-    assert missed.found.endswith(" registers a thread")
+    assert missed.found.endswith(" registers per thread")
 
 
 def test_a_verdict_of_nothing_says_why() -> None:
