@@ -148,3 +148,10 @@ def test_every_script_that_measures_is_listed() -> None:
     page = (folder / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(\w+\.(?:py|cu|yaml))`", page))
     assert listed == {p.name for p in folder.iterdir() if p.suffix in (".py", ".cu", ".yaml")}
+
+
+def test_every_folder_of_tests_is_listed() -> None:
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
+    page = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*?\|", page, re.MULTILINE)))
+    assert folders <= set(listed)
