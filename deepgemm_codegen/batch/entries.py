@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.batch.workers import make
 from deepgemm_codegen.errors import CodegenError, EnvironmentLackError
-from deepgemm_codegen.harness.bench import failed_row, target_for
+from deepgemm_codegen.harness.bench import failed_row
 from deepgemm_codegen.harness.bench_data import Entry
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.spec.naming import kernel_name
-from deepgemm_codegen.toolchain import build_cubin
+from deepgemm_codegen.toolchain import build_cubin, target_for
 
 if TYPE_CHECKING:
     from deepgemm_codegen.harness.bench_data import Row

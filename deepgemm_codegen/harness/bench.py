@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["BenchDevice", "Loaded", "failed_row", "run_bench", "target_for", "unit_of"]
+__all__ = ["BenchDevice", "Loaded", "failed_row", "run_bench", "unit_of"]
 
 BETA = 0.5
 """Of specs with a C: a sum that is fed back into itself, as cuBLAS's in-place one is, converges."""
@@ -78,23 +78,6 @@ class BenchDevice(Protocol):
     def load(self, entry: Entry, problem: Problem, sets: int, against: str) -> Loaded:
         """Puts a kernel and its operands on the device; frees the one before."""
         ...
-
-
-def target_for(target: str, here: str) -> str:
-    """What to build a kernel for so that the device runs it.
-
-    The source of a plain target (no suffix) serves every newer architecture; its cubin does not.
-
-    Args:
-        target: the plan's, such as ``sm_80``.
-        here: the device's, such as ``sm_90``.
-    """
-    from deepgemm_codegen.arch import parse_arch  # noqa: PLC0415  beside the next
-    from deepgemm_codegen.toolchain import explain_mismatch  # noqa: PLC0415  imports compilers
-
-    number, suffix = parse_arch(target)
-    runs = explain_mismatch(target, here, ptx=False) is None
-    return target if runs or suffix or parse_arch(here)[0] < number else here
 
 
 def unit_of(plan: KernelPlan) -> Unit:

@@ -21,7 +21,7 @@ from deepgemm_codegen.toolchain.ptx_version import (
     ptx_requirement,
 )
 from deepgemm_codegen.toolchain.resources import ResourceUsage, occupancy
-from deepgemm_codegen.toolchain.targets import explain_mismatch
+from deepgemm_codegen.toolchain.targets import explain_mismatch, target_for
 from deepgemm_codegen.toolchain.tools import disassemble, find_tool, tool_version
 
 __all__ = [
@@ -44,5 +44,6 @@ __all__ = [
     "occupancy",
     "options_for",
     "ptx_requirement",
+    "target_for",
     "tool_version",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deepgemm_codegen.errors import InternalError
 
-__all__ = ["Target", "explain_mismatch"]
+__all__ = ["Target", "explain_mismatch", "target_for"]
 
 _NAME = re.compile(r"(?:sm|compute)_(\d{2,3})([af]?)")
 
@@ -72,3 +72,18 @@ def explain_mismatch(built: str, device: str, *, ptx: bool) -> str | None:
     if fits:
         return None
     return f"built for {have}, but the device is {want.sm}: {rule}; build again for {want.sm}"
+
+
+def target_for(target: str, here: str) -> str:
+    """What to compile a kernel for so that a GPU runs it.
+
+    The source of a plain target (no suffix) serves every newer architecture; its cubin does not.
+
+    Args:
+        target: the plan's, such as ``sm_80``.
+        here: the GPU's, such as ``sm_90``.
+    """
+    wanted = Target.parse(target)
+    runs = explain_mismatch(target, here, ptx=False) is None
+    older = Target.parse(here).number < wanted.number
+    return target if runs or wanted.suffix or older else here

@@ -59,19 +59,12 @@ def verdict_of(
 
 
 def _target_here(program: Program) -> str:
-    """What to build a program for so that the GPU of this machine runs it.
-
-    The source of a plain target (no suffix) serves every newer architecture; its cubin does not.
-    """
-    from deepgemm_codegen.arch import parse_arch  # noqa: PLC0415
+    """What to compile a program for so that the GPU of this machine runs it."""
     from deepgemm_codegen.errors import EnvironmentLackError  # noqa: PLC0415
     from deepgemm_codegen.harness import gpu_arch  # noqa: PLC0415
-    from deepgemm_codegen.toolchain import explain_mismatch  # noqa: PLC0415
+    from deepgemm_codegen.toolchain import target_for  # noqa: PLC0415
 
     try:
-        here = gpu_arch()
+        return target_for(program.target, gpu_arch())
     except EnvironmentLackError:
         return program.target  # there is no GPU, and `verify` says so
-    number, suffix = parse_arch(program.target)
-    runs = explain_mismatch(program.target, here, ptx=False) is None
-    return program.target if runs or suffix or parse_arch(here)[0] < number else here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
-from deepgemm_codegen.harness.bench import failed_row, run_bench, target_for, unit_of
+from deepgemm_codegen.harness.bench import failed_row, run_bench, unit_of
 from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Entry, Rival, Row
 from deepgemm_codegen.harness.bench_stats import Ceilings
 from deepgemm_codegen.harness.device import LaunchFailedError
@@ -124,21 +124,6 @@ def test_groups_have_means_and_all_rows_do_too() -> None:
         assert dict(group.ratios) == pytest.approx({CUBLAS: 2.0, CUBLASLT: 0.5})
     assert report.slower(2.1) == report.rows
     assert report.slower(1.9) == ()
-
-
-@pytest.mark.parametrize(
-    ("target", "here", "built"),
-    [
-        ("sm_80", "sm_80", "sm_80"),
-        ("sm_80", "sm_86", "sm_80"),
-        ("sm_80", "sm_90", "sm_90"),
-        ("sm_90", "sm_80", "sm_90"),
-        ("sm_90a", "sm_90", "sm_90a"),
-        ("sm_90a", "sm_100", "sm_90a"),
-    ],
-)
-def test_what_to_build_for(target: str, here: str, built: str) -> None:
-    assert target_for(target, here) == built
 
 
 def test_the_unit_of_a_plan() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepgemm_codegen.errors import InternalError
-from deepgemm_codegen.toolchain import explain_mismatch
+from deepgemm_codegen.toolchain import explain_mismatch, target_for
 from deepgemm_codegen.toolchain.targets import Target
 
 
@@ -59,3 +59,18 @@ def test_r19_a_mismatch_is_explained() -> None:
 )
 def test_what_runs_where(built: str, device: str, *, ptx: bool, runs: bool) -> None:
     assert (explain_mismatch(built, device, ptx=ptx) is None) == runs
+
+
+@pytest.mark.parametrize(
+    ("target", "here", "built"),
+    [
+        ("sm_80", "sm_80", "sm_80"),
+        ("sm_80", "sm_86", "sm_80"),
+        ("sm_80", "sm_90", "sm_90"),
+        ("sm_90", "sm_80", "sm_90"),
+        ("sm_90a", "sm_90", "sm_90a"),
+        ("sm_90a", "sm_100", "sm_90a"),
+    ],
+)
+def test_what_to_build_for(target: str, here: str, built: str) -> None:
+    assert target_for(target, here) == built
