@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 __all__ = [
     "CUT_TILES",
     "LEAST_REACH",
@@ -10,6 +12,7 @@ __all__ = [
     "STAGES",
     "TILE_NS",
     "few",
+    "others_than",
     "reaching",
     "why_illegal",
 ]
@@ -43,6 +46,26 @@ def reaching(values: tuple[int, ...], extent: int) -> tuple[int, ...]:
     """The values up to the first that covers an extent, in their order."""
     limit = min([value for value in values if value >= extent], default=extent)
     return tuple([value for value in values if value <= limit])
+
+
+WITH_WARPS: dict[str, tuple[str, ...]] = {
+    "tile": ("tile_m", "tile_n", "tile_k"),
+    "warps": ("warps",),
+    "stages": ("stages",),
+    "occupancy": ("min_blocks",),
+    "raster": ("raster_group",),
+}
+"""What of a menu with layouts of warps answers a question; others have one answer only."""
+
+
+def others_than(choice: Any, menu: NamedTuple, question: str) -> dict[str, tuple[Any, ...]]:
+    """The values of such a menu that would answer a question otherwise than a choice does."""
+    found = {}
+    for field in WITH_WARPS.get(question, ()):
+        layout = field == "warps"
+        own = (choice.warps_m, choice.warps_n) if layout else getattr(choice, field)
+        found[field] = tuple(value for value in getattr(menu, field) if value != own)
+    return found
 
 
 def why_illegal(value: int, legal: range) -> str:

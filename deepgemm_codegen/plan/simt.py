@@ -67,11 +67,6 @@ class SimtOperand(MatrixOperand):
         return self.vector_bytes // self.dtype.bytes
 
     @property
-    def leading_symbol(self) -> str:
-        """The generated constant or argument that holds the leading dimension."""
-        return f"ld{self.source}" if self.leading is None else f"LD{self.source.upper()}"
-
-    @property
     def row_vectors(self) -> int:
         """Vectors of one stored row of the tile."""
         return self.columns.tile // self.elements
@@ -111,27 +106,6 @@ class SimtOperand(MatrixOperand):
     def turned_by(self) -> int:
         """How far apart the rows are that they exchange."""
         return turned_among(self.elements) // 2
-
-    @property
-    def row_tail(self) -> bool:
-        """Whether the copy must test that a row exists."""
-        return self.rows.tail
-
-    @property
-    def column_tail(self) -> bool:
-        """Whether the copy must test how much of a row exists."""
-        return self.columns.tail
-
-    @property
-    def tail(self) -> bool:
-        """Whether any test is printed in the copy."""
-        return self.row_tail or self.column_tail
-
-    @property
-    def bytes_left(self) -> str:
-        """C expression of the bytes that a vector takes of ``left`` elements."""
-        size = self.dtype.bytes
-        return f"min(max(left, 0), {self.role}_VECTOR / {size}) * {size}"
 
     @property
     def slot_start(self) -> str:

@@ -203,6 +203,29 @@ class MatrixOperand:
         return self.rows.both or self.columns.both
 
     @property
+    def bytes_left(self) -> str:
+        """C expression of the bytes that a vector takes of ``left`` elements."""
+        if self.dtype.bytes == 1:
+            return f"min(max(left, 0), static_cast<int>({self.role}_VECTOR))"
+        size = self.dtype.bytes
+        return f"min(max(left, 0), {self.role}_VECTOR / {size}) * {size}"
+
+    @property
+    def row_tail(self) -> bool:
+        """Whether the copy must test that a row exists."""
+        return self.rows.tail
+
+    @property
+    def column_tail(self) -> bool:
+        """Whether the copy must test how much of a row exists."""
+        return self.columns.tail
+
+    @property
+    def tail(self) -> bool:
+        """Whether any test is printed in the copy."""
+        return self.row_tail or self.column_tail
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of one row of the tile."""
         return self.columns.tile * self.dtype.bytes
@@ -266,14 +289,6 @@ class Operand(MatrixOperand):
         return self.in_flight and not self.paired
 
     @property
-    def bytes_left(self) -> str:
-        """C expression of the bytes that a vector takes of ``left`` elements."""
-        if self.dtype.bytes == 1:
-            return f"min(max(left, 0), static_cast<int>({self.role}_VECTOR))"
-        size = self.dtype.bytes
-        return f"min(max(left, 0), {self.role}_VECTOR / {size}) * {size}"
-
-    @property
     def panels(self) -> int:
         """Panels that a row is cut into."""
         return self.row_bytes // self.swizzle_bytes
@@ -307,21 +322,6 @@ class Operand(MatrixOperand):
     def vectors(self) -> int:
         """Vectors that a thread copies a slice."""
         return self.passes * self.panels
-
-    @property
-    def row_tail(self) -> bool:
-        """Whether the copy must test that a row exists."""
-        return self.rows.tail
-
-    @property
-    def column_tail(self) -> bool:
-        """Whether the copy must test how much of a row exists."""
-        return self.columns.tail
-
-    @property
-    def tail(self) -> bool:
-        """Whether any test is printed in the copy."""
-        return self.row_tail or self.column_tail
 
 
 @dataclass(frozen=True, slots=True)

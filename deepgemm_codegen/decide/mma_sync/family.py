@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
-from deepgemm_codegen.decide.menus import MAX_TILE
+from deepgemm_codegen.decide.menus import MAX_TILE, others_than
 from deepgemm_codegen.decide.mma_sync.menu import LEGAL, Menu, menu_for
 from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
 from deepgemm_codegen.decide.mma_sync.predict import predict, roofline
@@ -41,16 +41,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["MMA_SYNC"]
-
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "tile": ("tile_m", "tile_n", "tile_k"),
-    "warps": ("warps",),
-    "stages": ("stages",),
-    "occupancy": ("min_blocks",),
-    "raster": ("raster_group",),
-}
-"""What of the menu answers a question; the other questions have one answer only."""
-
 
 ROWS_CLOCKS = 1500
 """What summing the rows of its slabs adds to a product whose warps hold them: four passes of a
@@ -93,14 +83,7 @@ class _Answer(NamedTuple):
         return answers(self.setting, self.problem, self.choice, self.prediction(), family_reason)
 
     def rival(self, question: str) -> str:
-        others = {}
-        for field in _FIELDS.get(question, ()):
-            own: Any = (
-                (self.choice.warps_m, self.choice.warps_n)
-                if field == "warps"
-                else getattr(self.choice, field)
-            )
-            others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
+        others = others_than(self.choice, self.menu, question)
 
         def search_in(changed: dict[str, Any]) -> Found | None:
             found = search(self.problem, self.setting.machine, self.menu._replace(**changed))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
 from deepgemm_codegen.decide.family import Family, Setting, best_other
+from deepgemm_codegen.decide.menus import others_than
 from deepgemm_codegen.decide.simt.constraints import shared_bytes
 from deepgemm_codegen.decide.simt.menu import LEGAL, SimtMenu, menu_for
 from deepgemm_codegen.decide.simt.predict import predict
@@ -27,15 +28,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = ["SIMT"]
-
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "tile": ("tile_m", "tile_n", "tile_k"),
-    "warps": ("warps",),
-    "stages": ("stages",),
-    "occupancy": ("min_blocks",),
-    "raster": ("raster_group",),
-}
-"""What of the menu answers a question; the other questions have one answer only."""
 
 _TYPES = ("fp32", "fp16", "bf16")
 
@@ -59,16 +51,7 @@ class _Answer(NamedTuple):
         return answers(self.setting, self.task, self.choice, self.prediction(), family_reason)
 
     def rival(self, question: str) -> str:
-        others = {}
-        for field in _FIELDS.get(question, ()):
-            own: Any = (
-                (self.choice.warps_m, self.choice.warps_n)
-                if field == "warps"
-                else getattr(self.choice, field)
-            )
-            others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
-
-        tasks = self.tasks
+        others, tasks = others_than(self.choice, self.menu, question), self.tasks
         if question.startswith("copy of"):
             tasks = tuple(task for task in tasks if task is not self.task)
             others = {"stages": self.menu.stages} if tasks else {}
