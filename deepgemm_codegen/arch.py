@@ -17,6 +17,7 @@ from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.resources import data_folder
 
 __all__ = [
+    "DEPENDENT_FROM",
     "Arch",
     "Gpu",
     "canonical_arch",
@@ -26,6 +27,9 @@ __all__ = [
     "parse_arch",
 ]
 
+
+DEPENDENT_FROM = 90
+"""First architecture with programmatic dependent launch (CUDA programming guide)."""
 
 Rates = tuple[tuple[str, int], ...]
 """(operand type, FLOP a clock) of one instruction, in the order of the facts file."""
@@ -104,6 +108,11 @@ class Arch:
     def wgmma(self) -> bool:
         """Whether the target has wgmma and TMA: sm_90 with the suffix ``a``."""
         return bool(self.wgmma_flops_per_clock)
+
+    @property
+    def dependent_launch(self) -> bool:
+        """Whether a kernel may begin before the one before it in the stream has ended."""
+        return self.number >= DEPENDENT_FROM
 
     @property
     def dtypes(self) -> tuple[str, ...]:

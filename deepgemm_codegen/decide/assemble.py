@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from deepgemm_codegen.spec import GemmSpec
 
 __all__ = [
-    "DEPENDENT_FROM",
     "columns_of_b",
     "extents_of",
     "program_of",
@@ -50,9 +49,6 @@ __all__ = [
 COPYING_BLOCKS, CROWDED_FROM = 4, 100
 """Blocks of a copying kernel that are to fit on a multiprocessor, from an architecture on: there
 ptxas (13.0) makes room for five and spills what they lack, where four need no spill."""
-
-DEPENDENT_FROM = 90
-"""First architecture with programmatic dependent launch (CUDA programming guide)."""
 
 
 def extents_of(
@@ -190,7 +186,7 @@ def _with_rows(whole: KernelPlan, arch: Arch) -> Program:
         arch: where.
     """
     spec, parts = whole.spec, whole.k.split
-    early = arch.number >= DEPENDENT_FROM
+    early = arch.dependent_launch
     task = row_task(spec, machine_of(arch, spec.dtype_a.name), parts)
     rows = replace(
         rows_kernel(spec, arch, task, best_rows(task)),
@@ -211,7 +207,7 @@ def _with_reduction(whole: KernelPlan, arch: Arch) -> Program:
         arch: where.
     """
     parts, leading = whole.k.split, partial_leading(whole.n)
-    early = arch.number >= DEPENDENT_FROM
+    early = arch.dependent_launch
     problem = problem_of(whole.spec, arch)
     body = reduce_body(problem, machine_of(arch, whole.spec.dtype_a.name), parts, leading)
     reduction = replace(
@@ -271,7 +267,7 @@ def _copying(
         schedule=Grid(raster_group=1),
         decisions=(),
         dependent=spec.launch == "dependent",
-        followed=arch.number >= DEPENDENT_FROM,
+        followed=arch.dependent_launch,
     )
 
 
@@ -293,7 +289,7 @@ def with_copies(
         turned: those of them whose copy is stored transposed.
         row_threads: see `Repack`.
     """
-    early = arch.number >= DEPENDENT_FROM
+    early = arch.dependent_launch
     name = kernel_name(spec)
     product = program.product
     body = product.body

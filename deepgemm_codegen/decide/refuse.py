@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.arch import known_architectures, load_arch
-from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
+from deepgemm_codegen.arch import DEPENDENT_FROM, known_architectures, load_arch
 from deepgemm_codegen.decide.families import consider, foreign_override, obstacle_of, owners
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.decide.refusal import Refusal, named

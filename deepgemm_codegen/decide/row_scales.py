@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.split_k import LATE_US, REDUCE_US
@@ -116,7 +115,7 @@ def with_row_scales(program: Program, spec: GemmSpec, arch: Arch) -> Program:
         arch: where.
     """
     name = kernel_name(spec)
-    early = arch.number >= DEPENDENT_FROM
+    early = arch.dependent_launch
     *before, last = program.kernels
     values = _leading(last)
     first = [replace(kernel, name=f"{name}_{kernel.body.role}") for kernel in before]

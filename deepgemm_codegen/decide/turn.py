@@ -13,7 +13,6 @@ from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING, Literal
 
-from deepgemm_codegen.decide.assemble import DEPENDENT_FROM
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import matrices_like_d
 from deepgemm_codegen.decide.problem import why_turned
@@ -170,7 +169,7 @@ def with_turns(program: Program, spec: GemmSpec, arch: Arch) -> Program:
         arch: where.
     """
     name = kernel_name(spec)
-    early = arch.number >= DEPENDENT_FROM
+    early = arch.dependent_launch
     blocks = ROOMY_BLOCKS if arch.number >= ROOMY_FROM else 0
     bodies = [_turned(spec, way) for way in WAYS]
     before, behind = (body and replace(body, min_blocks=blocks) for body in bodies)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.assemble import DEPENDENT_FROM, columns_of_b
+from deepgemm_codegen.decide.assemble import columns_of_b
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.schedule import MAX_GRID
 from deepgemm_codegen.decide.split_k import REDUCE_US
@@ -111,7 +111,7 @@ def with_zero_points(program: Program, spec: GemmSpec, arch: Arch) -> Program:
     """
     product = program.product
     name = kernel_name(spec)
-    early = arch.number >= DEPENDENT_FROM
+    early = arch.dependent_launch
     body = ZeroPoints((_operand(product, "a"), _operand(product, "b")))
     _check_grid(spec, body)
     first = replace(
