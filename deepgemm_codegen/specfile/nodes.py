@@ -241,7 +241,10 @@ _EXPLANATIONS = (
     ),
     (
         r"mapping values are not allowed",
-        "a second ': ' in one value; quote the value, or start a new line",
+        (
+            "a second ': ' in one value; put {{}} round several fields, quote the value, or mend"
+            " the indentation of this line"
+        ),
         False,
     ),
     (

@@ -130,7 +130,10 @@ SYNTAX = [
     ),
     (
         "kernels:\n  - m: dynamic: 8192\n",
-        "2:15: a second ': ' in one value; quote the value, or start a new line",
+        (
+            "2:15: a second ': ' in one value; put {} round several fields, quote the value, or"
+            " mend the indentation of this line"
+        ),
     ),
     (
         "kernels: [{m: 1, n: 1, k: 1}\n",
