@@ -53,10 +53,13 @@ def read_all(paths: Iterable[str | os.PathLike[str]]) -> list[SpecEntry]:
                 sink.add(None, "the file is given twice; give it once")
             continue
         opened.add(real)
-        for entry, mark in _read_one(name, sink, library, given=given):
+        found = _read_one(name, sink, library, given=given)
+        doubtful = bool(sink.sorted())  # kernels may be alike for want of what was refused
+        for entry, mark in found:
             twin = first.setdefault(entry.spec, entry)
             if twin is entry:
                 entries.append(entry)
+            if twin is entry or doubtful:
                 continue
             place = f"line {twin.line}" if twin.file == name else twin.where
             sink.add(

@@ -246,3 +246,14 @@ def refusal_of_gpu() -> str:
     with pytest.raises(InputError) as caught:
         load_arch("sm_80", "nonesuch")
     return str(caught.value)
+
+
+def test_kernels_that_a_mistake_makes_alike_are_not_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "k.yaml"
+    path.write_text(
+        "kernels:\n  - {m: 8, n: 8, k: 8}\n  - {m: 8, n: 8, k: 8, tile: 128}\n", encoding="utf-8"
+    )
+    with pytest.raises(SpecFileError) as caught:
+        read(path)
+    (problem,) = caught.value.problems
+    assert problem.message == "'tile' wants a mapping: tile: {m: 64, n: 64, k: 64}"
