@@ -139,7 +139,7 @@ def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Ro
     Raises:
         EnvironmentLackError: there is no compiler, or a process died.
     """
-    from deepgemm_codegen.batch.entries import build_entry  # noqa: PLC0415
+    from deepgemm_codegen.batch.bench_entry import build_entry  # noqa: PLC0415
     from deepgemm_codegen.harness.bench_data import Row  # noqa: PLC0415
 
     tasks = [(str(request.spec), request.where, here) for request in requests]

@@ -29,7 +29,7 @@ def ratio_to_cublas(job: Job, seed: int) -> float:
         EnvironmentLackError: there is no GPU, no cuBLAS, or a cuBLAS that has no such product.
         NoRatioError: the kernel could not be built for the GPU, or gave wrong values.
     """
-    from deepgemm_codegen.batch.entries import build_entry  # noqa: PLC0415  what timing needs
+    from deepgemm_codegen.batch.bench_entry import build_entry  # noqa: PLC0415  what timing needs
     from deepgemm_codegen.harness.bench import run_bench  # noqa: PLC0415
     from deepgemm_codegen.harness.bench_data import CUBLAS, Row  # noqa: PLC0415
     from deepgemm_codegen.harness.bench_gpu import find_bench_gpu  # noqa: PLC0415
