@@ -1,7 +1,7 @@
 """`GemmSpec`: what the user wants, validated and normalised.
 
 A spec says nothing about tiles; it is the whole input of the decision tree beside the
-architecture's facts. `checks` says what its fields must be to each other, `text` how it
+architecture's facts. `rules` says what its fields must be to each other, `text` how it
 is read and written.
 """
 
@@ -15,7 +15,10 @@ from deepgemm_codegen.epilogue import AXIS_WORDS, EpilogueStep, StepOperand
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range
 from deepgemm_codegen.spec.batching import DENSE, POINTERS, SHARED, Stride
-from deepgemm_codegen.spec.checks import (
+from deepgemm_codegen.spec.dimension import Dim
+from deepgemm_codegen.spec.overrides import Overrides, override_value
+from deepgemm_codegen.spec.precision import check_operands, check_output, sums_of
+from deepgemm_codegen.spec.rules import (
     check_alignments,
     check_block_scales,
     check_norms,
@@ -27,9 +30,6 @@ from deepgemm_codegen.spec.checks import (
     strides,
     zero_points,
 )
-from deepgemm_codegen.spec.dimension import Dim
-from deepgemm_codegen.spec.overrides import Overrides, override_value
-from deepgemm_codegen.spec.precision import check_operands, check_output, sums_of
 from deepgemm_codegen.spec.text import (
     FREE_TEXT,
     LAUNCHES,
