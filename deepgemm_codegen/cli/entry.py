@@ -122,9 +122,10 @@ def _owners(option: str, context: click.Context | None) -> list[str]:
         return []
     names = group.list_commands(context)
     commands = [(name, group.get_command(context, name)) for name in names]
+    whole = [] if context.command is group else [(f"{PROGRAM} without a command", group)]
     return [
         name
-        for name, command in commands
+        for name, command in (*commands, *whole)
         if command and any(option in each.opts for each in command.params)
     ]
 

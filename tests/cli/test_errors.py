@@ -169,6 +169,7 @@ BAD_USAGE = [
     (("--mm=4",), "no such option --mm (did you mean '--m'?)"),
     (("--tile-mm=4",), "no such option --tile-mm (did you mean '--tile-m'?)"),
     (("bench", *SMALL, "--on=gpu"), "no such option --on; verify has it"),
+    (("bench", "--verify"), "no such option --verify; deepgemm_codegen without a command has it"),
     ((*SMALL, "--json"), "no such option --json; explain, verify, bench, generate"),
     (("-m", "4"), "no such option -m (did you mean '--m'?)"),
     (("--emit=px", *SMALL), "invalid value for '--emit': 'px' is not one of 'ptx', 'cu', 'cubin',"),
