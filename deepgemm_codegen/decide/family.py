@@ -149,6 +149,6 @@ def best_other(
         return f"none: given as {', '.join(chosen)}" if chosen else "none is legal"
     best = min(rivals, key=lambda rival: rival.clocks)
     ratio = f"{best.clocks / clocks:.3f}"
-    # A family may take what did best where it was measured, of all that is predicted as equal.
-    even = ", which the model cannot tell from the choice" if float(ratio) < 1.0 else ""
+    # Of what is predicted as all but equal a family may take what did best where it was measured.
+    even = ", too close to call" if float(ratio) < 1.0 else ""
     return f"{best.choice.words}: {ratio} x the time{even}"

@@ -75,7 +75,7 @@ def test_rivals_and_rejections_of_a_large_product() -> None:
 def test_a_rival_that_is_predicted_to_be_faster_is_said_to_be_equal() -> None:
     spec = spec_of("m=4 n=4096 k=4096 layout=nt arch=sm_80")
     rivals = {d.question: d.rival for d in explain(spec, load_arch("sm_80")).decisions}
-    equal = r".*: 0\.9\d\d x the time, which the model cannot tell from the choice"
+    equal = r".*: 0\.9\d\d x the time, too close to call"
     assert re.fullmatch(equal, rivals["stages"])
     assert rivals["tile"].endswith(" x the time")
 
