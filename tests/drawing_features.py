@@ -47,6 +47,9 @@ LAST = (
 
 ALONE = 0.15
 """Share of specs without a product."""
+ROW_TYPES = ("fp16", "bf16", "fp32", "fp16", "bf16", "int32", "int8", "uint8", "e4m3", "e5m2")
+"""What A may be there, the usual types twice."""
+
 BY_ROWS = ("swiglu", "geglu", "norm", "dynamic")
 """Words of steps for which a column-major D is computed by rows, and turned."""
 
@@ -155,7 +158,7 @@ def _rows(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
         "op": "epilogue",
         "m": m,
         "n": n,
-        "dtype": chooser.choice(["fp16", "bf16", "fp32"]),
+        "dtype": chooser.choice(ROW_TYPES),
         "arch": chooser.choice(list(archs)),
     }
     batch = chooser.choice([1, 2, 3, 7])
@@ -200,7 +203,7 @@ def _alone(chooser: random.Random, fields: dict[str, object]) -> dict[str, objec
     kept = ("m", "n", "arch", "layout_d", "dtype_d", "epilogue", "launch")
     found: dict[str, object] = {name: fields[name] for name in kept if name in fields}
     found |= {"op": "epilogue", "layout": chooser.choice(["nn", "nn", "tn"])}
-    return found | {"dtype": chooser.choice(["fp16", "bf16", "fp32"])}
+    return found | {"dtype": chooser.choice(ROW_TYPES)}
 
 
 def _lying_like_d(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.harness.inputs import (
     Alike,
+    Anything,
     Constant,
     Factors,
     Inputs,
@@ -44,8 +45,14 @@ NAN_WORK = 1 << 26
 """Multiply-adds of a tile up to which a NaN is sent through it; its way does not depend on k."""
 
 
-FAR = {"bf16": 96.0, "fp16": 500.0, "fp32": 4000.0}
+FAR = {"bf16": 96.0, "fp16": 500.0, "fp32": 4000.0, "e4m3": 6.0, "e5m2": 3.0}
 """A mean as far from zero, in deviations, as each type of A still tells values apart there."""
+
+FAR_WHOLE = {"int8": 110, "uint8": 240, "int32": WIDE}
+"""The same of whole numbers that differ by a few."""
+
+FINITE = 1 << 13
+"""Largest whole number of an A of which steps make an fp16 D, so that most of it is finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,7 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
     values: dict[str, Values] = {}
     spec = problem.spec
     limit = exact_limit(problem.k, problem.spec.accumulate)
+    wide = FINITE if not spec.multiplies and spec.dtype_d.name == "fp16" else WIDE
     read = {
         operand.argument(index): (step, operand)
         for index, step in enumerate(spec.epilogue)
@@ -113,7 +121,7 @@ def inputs_for(problem: Problem, name: str, kind: str, seed: int) -> Inputs:
             middle = _middle(spec.dtype_d)
             values[matrix.name] = Integers(own, middle - 9, middle + 20)
         elif matrix.dtype.integer:
-            values[matrix.name] = _integers(matrix.dtype, own, most if small else WIDE)
+            values[matrix.name] = _integers(matrix.dtype, own, most if small else wide)
         elif kind == "normal":
             values[matrix.name] = Normal(own)
         else:
@@ -132,6 +140,8 @@ def _quantum(spec: GemmSpec, kind: str, k: int, alpha: float) -> float:
         deviation = 1.0
     elif not spec.multiplies:
         deviation = 1.0 if kind == "normal" else 8 / 3**0.5
+        if kind == "normal" and spec.dtype_a.integer:
+            deviation = min(spec.dtype_a.largest, WIDE) / 3**0.5
     half = spec.dtype_d.largest / (2 if spec.dtype_d.least == 0 else 1)
     scale: float = half / (2.5 * max(deviation, 1.0))
     divides = spec.quantizes is not None and "divide" in spec.quantizes.values
@@ -273,17 +283,27 @@ def _nans(problem: Problem, inputs: Inputs) -> dict[str, Values]:
 
 
 def _row_cases(program: Program, plain: Problem, integers: Inputs, seed: int) -> list[Case]:
-    """What is hard on rows: a NaN, an infinity, values all alike, and a mean far from zero."""
-    spread = program.spec.epilogue
-    far = FAR[program.spec.dtype_a.name]
-    kinds: list[tuple[str, Values]] = [("random", Shifted(Normal(seed + 5), far))]
+    """What is hard on rows: a NaN, an infinity, values all alike, and a mean far from zero.
+
+    Of types that no product's D has, all of their numbers, too.
+    """
+    spread, dtype = program.spec.epilogue, program.spec.dtype_a
+    far: Values
+    if dtype.integer:
+        middle = FAR_WHOLE[dtype.name]
+        far = Integers(seed + 5, middle - 9, middle + 9)
+    else:
+        far = Shifted(Normal(seed + 5), FAR[dtype.name])
+    kinds: list[tuple[str, Values]] = [("random", far)]
+    if dtype.integer or dtype.bits == 8:
+        kinds.append(("exact", Anything(seed + 7, dtype)))
     if any(step.definition.normalizes for step in spread):
         kinds.append(("hostile", Alike(Integers(seed + 6, -3, 3))))
     found = [
-        Case(check, plain, _with(integers, a=values), exact=False, share=0.25)
+        Case(check, plain, _with(integers, a=values), exact=check == "exact", share=0.25)
         for check, values in kinds
     ]
-    for odd in (NAN, float("inf")):
+    for odd in () if dtype.integer else (NAN, float("inf")):
         row = Nans(integers.values["a"], rows=(plain.m - 1, 0), odd=odd)
         found.append(Case("hostile", plain, _with(integers, a=row), exact=True, share=0.25))
     return found

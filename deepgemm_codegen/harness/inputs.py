@@ -9,10 +9,16 @@ and with every leading dimension.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deepgemm_codegen.harness.numbers import bits_dtype, decode
+
+if TYPE_CHECKING:
+    from deepgemm_codegen.dtypes import DType
 
 __all__ = [
     "Alike",
+    "Anything",
     "Constant",
     "Factors",
     "Given",
@@ -36,7 +42,7 @@ class Values(Protocol):
     """Where an operand's values come from."""
 
     def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
-        """fp32 values at broadcasting int64 index arrays."""
+        """Values at broadcasting int64 index arrays: fp32, or float64 where integers need it."""
         ...
 
 
@@ -85,6 +91,21 @@ class Integers:
         span = xp.uint64(self.high - self.low + 1)
         draw = ((z >> xp.uint64(32)) * span) >> xp.uint64(32)
         return (draw.astype(xp.int64) + self.low).astype(xp.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Every finite number of a type, evenly by its bits; float64, which has all of int32."""
+
+    seed: int
+    dtype: DType
+
+    def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
+        """See `Values`."""
+        z = _hash(self.seed, batch, row, column, xp)
+        bits = (z >> xp.uint64(64 - self.dtype.bits)).astype(bits_dtype(self.dtype))
+        values = decode(xp.ascontiguousarray(bits), self.dtype, xp)
+        return xp.where(xp.isfinite(values), values, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +179,7 @@ class Given:
 
     def at(self, batch: Any, row: Any, column: Any, xp: Any) -> Any:
         """See `Values`."""
-        table = xp.asarray(self.rows, dtype=xp.float32)
+        table = xp.asarray(self.rows, dtype=xp.float64)
         batch, row, column = xp.broadcast_arrays(
             xp.asarray(batch), xp.asarray(row), xp.asarray(column)
         )
@@ -230,7 +251,7 @@ class Inputs:
     shift: int = 0
 
     def at(self, name: str, batch: Any, row: Any, column: Any, xp: Any) -> Any:
-        """fp32 values of an operand before they are rounded to its type."""
+        """Values of an operand before they are rounded to its type."""
         return self.values[name].at(batch, row, column, xp)
 
 

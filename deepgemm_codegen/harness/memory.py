@@ -44,7 +44,8 @@ _WIDE = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}
 def _bits_at(matrix: Matrix, inputs: Inputs, flat: Any, xp: Any) -> Any:
     """Bits at flat indices of a matrix's buffer; padding is poison."""
     batch, row, column, inside = matrix.logical(flat)
-    bits = encode(inputs.at(matrix.name, batch, row, column, xp), matrix.dtype, xp)
+    found = inputs.at(matrix.name, batch, row, column, xp)
+    bits = encode(found, matrix.dtype, xp, saturates=False)
     if matrix.gapless:
         return bits
     nan = xp.asarray(poison(matrix.dtype), dtype=bits.dtype)
@@ -89,7 +90,7 @@ def fill_regions(
     for region in regions:
         batch, rows, columns = region.indices(xp)
         found = inputs.at(matrix.name, matrix.owner(batch), rows, columns, xp)
-        target[matrix.flat(batch, rows, columns)] = encode(found, matrix.dtype, xp)
+        target[matrix.flat(batch, rows, columns)] = encode(found, matrix.dtype, xp, saturates=False)
 
 
 class Paged:

@@ -45,11 +45,17 @@ def poison(dtype: DType) -> int:
     return _POISON[dtype.name]
 
 
-def encode(values: Any, dtype: DType, xp: Any) -> Any:
-    """fp32 values as bits of ``dtype``, rounded to nearest even.
+def encode(values: Any, dtype: DType, xp: Any, *, saturates: bool = True) -> Any:
+    """fp32 values as bits of ``dtype``, rounded to nearest even; of integers float64 values.
 
-    Eight-bit types and integers saturate; a NaN becomes an integer's poison.
+    Integers saturate, and eight-bit floats where they are to; else infinity stays one in a type
+    that has it, and becomes a NaN in one that has none. A NaN becomes an integer's poison.
     """
+    if dtype.integer and dtype.name in _POISON:
+        wide = xp.ascontiguousarray(values, dtype=xp.float64)
+        nan = xp.isnan(wide)
+        whole = round_to(xp.where(nan, 0.0, wide), dtype, xp).astype(xp.int64)
+        return xp.where(nan, poison(dtype), whole & (2**dtype.bits - 1)).astype(bits_dtype(dtype))
     single = xp.ascontiguousarray(values, dtype=xp.float32)
     if dtype.name == "fp32":
         return single.view(xp.uint32)
@@ -66,16 +72,17 @@ def encode(values: Any, dtype: DType, xp: Any) -> Any:
         raise InternalError(f"the harness has no encoding of {dtype}")
     nan = xp.isnan(single)
     wide = xp.where(nan, xp.float32(0), single).astype(xp.float64)
-    rounded = round_to(wide, dtype, xp)
-    if dtype.integer:
-        whole = rounded.astype(xp.int64)
-        return xp.where(nan, poison(dtype), whole & (2**dtype.bits - 1)).astype(bits_dtype(dtype))
-    least, _ = dtype.exponents
+    rounded = round_to(wide, dtype, xp, saturates=saturates)
+    beyond = xp.isinf(rounded)
+    rounded = xp.where(beyond, 0.0, rounded)
+    least, most = dtype.exponents
     _, exponent = xp.frexp(rounded)
     exponent = xp.where(rounded == 0, least, xp.maximum(exponent - 1, least))
     significand = xp.ldexp(xp.abs(rounded), dtype.mantissa_bits - exponent).astype(xp.int64)
     # A normal number's hidden bit adds one to the exponent field.
     magnitude = ((exponent.astype(xp.int64) - least) << dtype.mantissa_bits) + significand
+    infinity = (most - least + 2) << dtype.mantissa_bits if dtype.infinite else _NAN[dtype.name]
+    magnitude = xp.where(beyond, infinity, magnitude)
     bits = magnitude | (xp.signbit(wide).astype(xp.int64) << (dtype.bits - 1))
     return xp.where(nan, _NAN[dtype.name], bits).astype(bits_dtype(dtype))
 

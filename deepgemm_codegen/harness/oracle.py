@@ -23,6 +23,7 @@ from deepgemm_codegen.spec.precision import integer_sums
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from deepgemm_codegen.dtypes import DType
     from deepgemm_codegen.epilogue import EpilogueStep, StepKind, StepOperand
     from deepgemm_codegen.harness.inputs import Inputs
     from deepgemm_codegen.harness.matrix import Region
@@ -58,7 +59,8 @@ class Oracle:
         matrix = self.problem.matrix(name)
         dtype = matrix.dtype
         values = self.inputs.at(name, matrix.owner(batch), row, column, self.xp)
-        return decode(encode(values, dtype, self.xp), dtype, self.xp) * self.factors.get(name, 1.0)
+        bits = encode(values, dtype, self.xp, saturates=False)
+        return decode(bits, dtype, self.xp) * self.factors.get(name, 1.0)
 
     def slices(self, region: Region) -> tuple[Any, Any]:
         """A's rows and B's columns of a region, whole in k, scales and zero points applied."""
@@ -87,9 +89,10 @@ class Oracle:
 
     @quiet()
     def products(self, region: Region) -> Expected:
-        """A * B over a region, with its bound; A itself where there is no product."""
+        """A * B over a region, with its bound; A itself, as fp32, where there is no product."""
         if not self.problem.spec.multiplies:
             a = self.operand("a", *region.indices(self.xp))
+            a = self._as_float(a, self.problem.spec.dtype_a)
             return Expected(a, a, a)
         return self._sums(region)
 
@@ -312,9 +315,11 @@ class Oracle:
             return self.operand(name, batch, rows, columns)
         along = columns if operand.access == "column" else rows
         values = self.operand(name, batch, self.xp.zeros_like(along), along)
-        if operand.dtype == INT32:  # as fp32, which the step adds
-            return values.astype(self.xp.float32).astype(float)
-        return values
+        return self._as_float(values, operand.dtype)
+
+    def _as_float(self, values: Any, dtype: DType) -> Any:
+        """What is read of a type, as a kernel computes with it: int32 is rounded to fp32."""
+        return values.astype(self.xp.float32).astype(float) if dtype == INT32 else values
 
 
 def _cropped(found: Expected, area: Region, region: Region) -> Expected:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
 
 __all__ = [
+    "FLOAT8_CVT",
     "Float8Text",
     "MatrixText",
     "StepText",
@@ -28,6 +29,7 @@ __all__ = [
     "reads",
     "staged_vectors",
     "steps_of",
+    "target_number",
     "types_of_matrices",
 ]
 
@@ -213,8 +215,8 @@ def types_of_matrices(plan: KernelPlan, *, written: bool) -> tuple[str, ...]:
 _BF16_CVT = 80
 """The first architecture with cvt to bf16 (PTX ISA)."""
 
-_FLOAT8_CVT = 89
-"""The first architecture with cvt to the 8-bit floats, which saturates (PTX ISA)."""
+FLOAT8_CVT = 89
+"""The first architecture with cvt to the 8-bit floats, which saturates, and from them (PTX ISA)."""
 
 
 def output_primitives(plan: KernelPlan, leaving: str) -> list[str]:
@@ -256,11 +258,11 @@ def _copied_out(plan: KernelPlan) -> list[str]:
 
 def narrowing(plan: KernelPlan, dtype: str) -> str:
     """The wrapper ``float_to_..`` of a type of 16 bits, as the target can do it."""
-    alone = dtype == "bf16" and _number(plan) < _BF16_CVT
+    alone = dtype == "bf16" and target_number(plan) < _BF16_CVT
     return f"float_to_{dtype}{'_software' if alone else ''}"
 
 
-def _number(plan: KernelPlan) -> int:
+def target_number(plan: KernelPlan) -> int:
     """The target's number, such as 90 of ``sm_90a``."""
     return int("".join(c for c in plan.target if c.isdigit()))
 
@@ -290,7 +292,7 @@ def _byte_primitives(plan: KernelPlan) -> list[str]:
     output = plan.output
     if output.dtype.integer:
         return ["pack_integer8x2"]
-    if output.saturates and _number(plan) >= _FLOAT8_CVT:
+    if output.saturates and target_number(plan) >= FLOAT8_CVT:
         return ["pack_float8x2"]
     return ["float_to_float8", "pack_float8x2_software"]
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.dtypes import E5M2
 from deepgemm_codegen.plan import MmaSync, Rows
 from deepgemm_codegen.plan.rows import SHARING
 from deepgemm_codegen.plan.tiles import WARP
 from deepgemm_codegen.render.epilogue_text import (
+    FLOAT8_CVT,
     StepText,
     matrices_of,
     narrowing,
     output_primitives,
     step_text,
+    target_number,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +47,8 @@ class RowsText:
         after: the steps behind it.
         vectors: the norm's weight and bias.
         eps: what it adds to the mean square, as C writes it.
-        loaded, stored: types that are read, and written, by vectors.
+        loaded, stored: types that are read, and written, by vectors; an 8-bit float has a way of
+            its own.
         fits: C condition under which vectors fit; empty where that is known.
         blocks: blocks of one matrix of a batch, as C writes it.
         first_place, second_place: the argument by which the sums of warps find their memory.
@@ -141,11 +145,30 @@ def _loaded(plan: KernelPlan, vectors: tuple[VectorText, ...]) -> tuple[str, ...
     body, spec = plan.body, plan.spec
     parts = isinstance(body, Rows) and body.parts
     found = [spec.dtype_acc.name if parts else spec.dtype_a.name]
+    if _reads_float8(plan):
+        found = []
     if plan.output.c_dtype is not None:
         found.append(plan.output.c_dtype.name)
     found += [operand.dtype.name for _, operand in matrices_of(plan) if not operand.written]
     found += [vector.dtype for vector in vectors]
     return tuple(dict.fromkeys(found))
+
+
+def _reads_float8(plan: KernelPlan) -> bool:
+    """Whether an A of 8-bit floats is read."""
+    body, dtype = plan.body, plan.spec.dtype_a
+    return isinstance(body, Rows) and not body.parts and dtype.bits == 8 and not dtype.integer
+
+
+def _float8_primitives(plan: KernelPlan) -> list[str]:
+    """How two neighbouring 8-bit floats of A become floats, and how vectors of them are read."""
+    if not _reads_float8(plan):
+        return []
+    dtype = plan.spec.dtype_a
+    if dtype == E5M2:
+        return ["widen_e5m2x2", "load_vector_float8"]
+    alone = target_number(plan) < FLOAT8_CVT
+    return [f"widen_{dtype}x2{'_software' if alone else ''}", "load_vector_float8"]
 
 
 def _stored(plan: KernelPlan) -> tuple[str, ...]:
@@ -175,8 +198,10 @@ def row_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
     if text is None:
         return []
     widened = [f"{dtype}_to_float" for dtype in text.loaded if dtype in ("fp16", "bf16")]
+    widened += _float8_primitives(plan)
     narrowed = [narrowing(plan, dtype) for dtype in text.stored if dtype in ("fp16", "bf16")]
-    moved = ["load_vector", *(["store_vector"] if text.stored else [])]
+    moved = ["load_vector"] if text.loaded else []
+    moved += ["store_vector"] if text.stored else []
     if plan.output.dtype.bits == 8:
         moved.append("store_vector_bytes")
     adding = ["wrapping_add"] if plan.sum_type == "int" and _several(plan) else []

@@ -64,10 +64,11 @@ class GemmSpec:
         op: ``product`` or ``epilogue``.
         m, n, k: the dimensions; k may be 0.
         batch: number of products.
-        dtype_a, dtype_b: operand types; `precision` says which go together.
+        dtype_a, dtype_b: operand types; `precision` says which go together. Without a product A
+            may have any type, and B has A's.
         dtype_c: type of C, or None when the kernel has no C (and no beta).
         dtype_d: type of D.
-        dtype_acc: accumulator type: int32 for int8 and uint8, else fp32.
+        dtype_acc: accumulator type: int32 for products of int8 and uint8, else fp32.
         accumulate: of e4m3 and e5m2 ``promoted`` or ``fast``, see `precision`; else empty.
         zero_point_a, zero_point_b: of int8 and uint8: what is taken from each element before it is
             multiplied: a whole number, ``per_tensor``, and of A ``per_token``, of B
@@ -154,10 +155,12 @@ class GemmSpec:
             dim: Dim = getattr(self, name)
             if dim.size == 0:
                 raise InputError(f"{name} = 0: nothing to compute; the smallest is 1")
-        check_operands(self.dtype_a, self.dtype_b, self.dtype_acc)
-        object.__setattr__(self, "accumulate", sums_of(self.dtype_a, self.accumulate))
+        if self.multiplies:
+            check_operands(self.dtype_a, self.dtype_b, self.dtype_acc)
+            self._settle({"accumulate": sums_of(self.dtype_a, self.accumulate)})
         unquantized = self.dtype_d if self.quantizes is None else FP32
-        check_output(self.dtype_acc, self.dtype_c, unquantized, [s.kind for s in self.epilogue])
+        kinds, values = [s.kind for s in self.epilogue], "sums" if self.multiplies else "values"
+        check_output(self.dtype_acc, self.dtype_c, unquantized, kinds, values)
         check_quantization(self)
         check_vectors(self)
         check_pairs(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.dtypes import DTYPES, INT32
+from deepgemm_codegen.dtypes import DTYPES, FP16, INT32
 from deepgemm_codegen.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "check_output",
     "integer_sums",
     "operand_types",
+    "result_of",
     "sums_of",
 ]
 
@@ -39,6 +40,15 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {"fp32": _FLOATS, "int32": ("int32", "fp3
 def operand_types() -> list[str]:
     """Names of the types that A and B may have."""
     return [dtype.name for dtype in DTYPES.values() if dtype.accumulator is not None]
+
+
+def result_of(op: str, dtype: DType) -> str:
+    """Name of the type of D where a spec does not name one.
+
+    Without a product nothing is summed, so whole numbers become floats: fp16, as fp32 has them
+    after the conversion and most networks pass them on.
+    """
+    return FP16.name if op == "epilogue" and dtype.integer else dtype.result
 
 
 def integer_sums(dtype_d: DType) -> bool:
@@ -93,9 +103,11 @@ def sums_of(dtype_a: DType, accumulate: str) -> str:
 
 
 def check_output(
-    dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps: Sequence[str]
+    dtype_acc: DType, dtype_c: DType | None, dtype_d: DType, steps: Sequence[str], values: str
 ) -> None:
     """D's and C's types over the sums', and whether epilogue steps may stand between.
+
+    ``values`` is what messages call what D is made of: sums, where there is a product.
 
     Raises:
         InputError: a type that the sums do not become, a C of another kind, steps on integers.
@@ -104,7 +116,7 @@ def check_output(
     if dtype_d.name not in allowed:
         quantize = ", or let the epilogue step quantize make it" if dtype_d.bits == 8 else ""
         raise InputError(
-            f"dtype_d = {dtype_d}: {dtype_acc} sums become no {dtype_d};"
+            f"dtype_d = {dtype_d}: {dtype_acc} {values} become no {dtype_d};"
             f" give one of {', '.join(allowed)}{quantize}"
         )
     if integer_sums(dtype_d):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.arch import canonical_arch
-from deepgemm_codegen.dtypes import DType, parse_dtype
-from deepgemm_codegen.epilogue import FLOATS, parse_epilogue
+from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
+from deepgemm_codegen.epilogue import parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range, whole_number
 from deepgemm_codegen.spec import batching
@@ -14,7 +14,7 @@ from deepgemm_codegen.spec.batching import DENSE
 from deepgemm_codegen.spec.block_scales import SCALE_WORDS
 from deepgemm_codegen.spec.dimension import Dim
 from deepgemm_codegen.spec.overrides import OVERRIDES, Overrides
-from deepgemm_codegen.spec.precision import ACCUMULATE
+from deepgemm_codegen.spec.precision import ACCUMULATE, result_of
 
 if TYPE_CHECKING:
     from deepgemm_codegen.spec.gemm import GemmSpec
@@ -39,7 +39,7 @@ OPS = ("product", "epilogue")
 
 _OF_PRODUCTS = (
     *("k", "dtype_b", "dtype_c", "dtype_acc", "accumulate"),
-    *("scale_a", "scale_b"),
+    *("scale_a", "scale_b", "zero_point_b"),
     *("ldb", "ldc", "stride_b", "stride_c", "align_b", "align_c"),
 )
 """Fields that only a product has."""
@@ -50,7 +50,7 @@ ZERO_POINT_WORDS = {"a": ("per_tensor", "per_token"), "b": ("per_tensor", "per_c
 
 
 FIELDS: dict[str, str] = {
-    "op": "product, or epilogue: no matrix product, D = epilogue(A) with A m x n",
+    "op": "product, or epilogue: no matrix product, D = epilogue(A) with A m x n, of any type",
     "m": "rows of A and D: a number, or dynamic or dynamic:MAX for one given at run time",
     "n": "columns of B and D: the same forms; a gated step reads a B of twice as many",
     "k": "columns of A and rows of B: the same forms, and 0",
@@ -164,7 +164,7 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
         return value
 
     dtype_a, dtype_c = type_of("dtype_a"), values.get("dtype_c")
-    result = dtype.result if "dtype" in values else dtype_a.result
+    result = result_of(values.get("op", OPS[0]), dtype if "dtype" in values else dtype_a)
     dtype_d = parse_dtype(str(values.get("dtype_d", result)))
     steps = parse_epilogue(
         str(values.get("epilogue", "")), parse_dtype(result) if dtype_d.bits == 8 else dtype_d
@@ -208,8 +208,7 @@ def _filled_in(values: dict[str, Any]) -> dict[str, Any]:
     """The fields of a spec; of one without a product, with those that a product would need.
 
     Raises:
-        InputError: an unknown op, a field that only a product has, or a type that epilogues do not
-            read.
+        InputError: an unknown op, or a field that only a product has.
     """
     op = str(values.get("op", OPS[0]))
     if op not in OPS:
@@ -222,12 +221,13 @@ def _filled_in(values: dict[str, Any]) -> dict[str, Any]:
                 f"{key} = {values[key]}: op = epilogue has no product, and only A, m x n;"
                 f" leave {key} out"
             )
-    dtype = parse_dtype(str(values.get("dtype_a", values.get("dtype", "fp16"))))
-    if dtype.name not in FLOATS:
+    if "zero_point_a" in values:
         raise InputError(
-            f"dtype = {dtype}: op = epilogue reads no {dtype}; give one of {', '.join(FLOATS)}"
+            f"zero_point_a = {values['zero_point_a']}: op = epilogue takes none from A, steps do;"
+            " leave it out, and begin the epilogue with bias, of minus the zero points"
         )
-    return {**values, "k": "0", "dtype_b": dtype.name}
+    dtype = parse_dtype(str(values.get("dtype_a", values.get("dtype", "fp16"))))
+    return {**values, "k": "0", "dtype_b": dtype.name, "dtype_acc": FP32.name}
 
 
 def written(spec: GemmSpec) -> list[tuple[str, str]]:
@@ -265,7 +265,8 @@ def written(spec: GemmSpec) -> list[tuple[str, str]]:
 
 def _output_text(spec: GemmSpec) -> str:
     """D's type where neither a step nor A's type tells it."""
-    told = spec.quantizes is not None or spec.dtype_d.name == spec.dtype_a.result
+    usual = result_of(spec.op, spec.dtype_a)
+    told = spec.quantizes is not None or spec.dtype_d.name == usual
     return "" if told else str(spec.dtype_d)
 
 

@@ -146,10 +146,6 @@ def test_overrides_that_no_row_kernel_has(text: str, message: str) -> None:
             ),
         ),
         (
-            "op=epilogue m=1 n=1 dtype=int8",
-            "dtype = int8: op = epilogue reads no int8; give one of fp16, bf16, fp32",
-        ),
-        (
             "op=epilogue m=1 n=1 epilogue=swiglu",
             "op = epilogue: step 'swiglu' pairs columns of a product's B; leave op out",
         ),

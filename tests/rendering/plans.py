@@ -1341,6 +1341,53 @@ GOLDEN: dict[str, Program] = {
         dtype_d="bf16",
         arch="sm_80",
     ),
+    # Of other types: sums of a product, scaled; bytes to bytes, sixteen at a time; 8-bit floats
+    # with an instruction, without one, and by their place in an fp16.
+    "rows_int32": _plan(
+        RowChoice(1, 4, 2),
+        op="epilogue",
+        m=512,
+        n=1000,
+        dtype="int32",
+        epilogue="scale:row,scale:column,bias",
+        arch="sm_80",
+    ),
+    "rows_int8": _plan(
+        RowChoice(4, 1, 2),
+        op="epilogue",
+        m=512,
+        n=1024,
+        dtype="int8",
+        epilogue="scale,layer_norm,quantize:int8",
+        arch="sm_80",
+    ),
+    "rows_e4m3": _plan(
+        RowChoice(4, 1, 4),
+        op="epilogue",
+        m=512,
+        n=1024,
+        dtype="e4m3",
+        epilogue="scale",
+        arch="sm_90",
+    ),
+    "rows_e4m3_alone": _plan(
+        RowChoice(4, 1, 4),
+        op="epilogue",
+        m=512,
+        n="dynamic:1000",
+        dtype="e4m3",
+        epilogue="scale",
+        arch="sm_80",
+    ),
+    "rows_e5m2": _plan(
+        RowChoice(4, 1, 32),
+        op="epilogue",
+        m=512,
+        n=1001,
+        dtype="e5m2",
+        epilogue="scale",
+        arch="sm_90",
+    ),
     # A norm behind a product: its sums, then rows of them.
     "norm_nt": _plan(
         MmaSyncChoice(64, 64, 64, 2, 2, 4, 2, 8),
