@@ -50,6 +50,9 @@ COPYING_BLOCKS, CROWDED_FROM = 4, 100
 """Blocks of a copying kernel that are to fit on a multiprocessor, from an architecture on: there
 ptxas (13.0) makes room for five and spills what they lack, where four need no spill."""
 
+STRIDED_BLOCKS, STRIDED_FROM = 3, 120
+"""The same where a leading dimension is an argument: there four spilled 16 bytes."""
+
 
 def extents_of(
     spec: GemmSpec,
@@ -257,6 +260,8 @@ def _copying(
 ) -> KernelPlan:
     """The kernel before a product that copies its operands; `row_threads` see `Repack`."""
     blocks = COPYING_BLOCKS if arch.number >= CROWDED_FROM else 0
+    if arch.number >= STRIDED_FROM and any(matrix.leading is None for matrix in matrices):
+        blocks = STRIDED_BLOCKS
     return replace(
         product,
         name=f"{kernel_name(spec)}_repack",

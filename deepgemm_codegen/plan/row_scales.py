@@ -18,7 +18,11 @@ VALUES = "value_rows"
 D, fp32, row-major, its rows on 16 bytes."""
 
 MOST_THREADS, MOST_VALUES = 1024, 64
-"""Threads that share a row, and values that each of them keeps in registers."""
+"""Threads that share a row, and values that each of them has of it."""
+
+ALL_KEPT, SOME_KEPT = 40, 32
+"""Values up to which a thread keeps all in registers, and how many of more, the rest of which it
+reads again, from the L2: a thread of 1024 has 64 registers, and with more values ptxas spills."""
 
 MOST_COLUMNS = MOST_THREADS * MOST_VALUES
 """Columns of the longest row."""
@@ -32,7 +36,7 @@ class RowScales:
         tile_m: rows of a block.
         row_threads: threads that share a row: whole warps, so that the largest magnitude travels
             by shuffles.
-        passes: vectors of a row that a thread keeps.
+        passes: vectors of a row that a thread has.
         vector: columns of a vector.
         scale: the argument that the scales are written to.
         largest: the largest number of D's type, as a C float.
@@ -44,6 +48,13 @@ class RowScales:
     vector: int
     scale: str
     largest: str
+
+    @property
+    def kept(self) -> int:
+        """Vectors of them that stay in registers; those behind are read again for D."""
+        if self.passes * self.vector <= ALL_KEPT:
+            return self.passes
+        return SOME_KEPT // self.vector
 
     @property
     def role(self) -> str:

@@ -54,6 +54,8 @@ class RowsText:
         first_place, second_place: the argument by which the sums of warps find their memory.
         threads: that share a row, where they are of one warp.
         beyond: whether some threads may have a vector behind the end of the row.
+        anew: whether each pass over a held row finds its columns, and which are left out, anew:
+            kept, they would take a register an element.
         outside: C condition under which a vector is none of D's; empty where all are.
         load_c, store_d: the functions that read C and write D.
     """
@@ -73,6 +75,7 @@ class RowsText:
     second_place: str
     threads: int
     beyond: bool
+    anew: bool
     outside: str
     load_c: str
     store_d: str
@@ -114,6 +117,10 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
         second_place=", of_warps + WARPS_N" if several else "",
         threads=SHARING if rows is None else WARP,
         beyond=_beyond(plan),
+        anew=norm is not None
+        and rows is not None
+        and rows.held > 0
+        and _tests_elements(plan, rows),
         outside=_outside(plan),
         load_c="load_c" if rows is None or c_dtype is None else f"load_{c_dtype}",
         store_d="store_d" if rows is None else f"store_{plan.output.dtype}",
@@ -124,6 +131,11 @@ def _beyond(plan: KernelPlan) -> bool:
     """Whether the threads of a row have more vectors than it."""
     shared = plan.multiplies and plan.n.tile % (SHARING * plan.output.vector) != 0
     return plan.n.tail or shared
+
+
+def _tests_elements(plan: KernelPlan, rows: Rows) -> bool:
+    """Whether some text tests each element by itself, and not each vector, for the row's end."""
+    return plan.n.tail and (rows.checked or rows.vector == 1)
 
 
 def _outside(plan: KernelPlan) -> str:
@@ -206,8 +218,9 @@ def row_primitives(plan: KernelPlan) -> list[tuple[str, int]]:
         moved.append("store_vector_bytes")
     adding = ["wrapping_add"] if plan.sum_type == "int" and _several(plan) else []
     summed = ["row_sum"] if text.norm else []
+    hidden = ["hide"] if text.anew else []
     names = [name for name in names if name not in summed]
-    found = [*names, *widened, *narrowed, *adding, *moved, *summed]
+    found = [*names, *widened, *narrowed, *adding, *moved, *summed, *hidden]
     return [(name, 0) for name in dict.fromkeys(found)]
 
 

@@ -80,6 +80,85 @@ def test_sixty_specs_compile_without_spills() -> None:
         assert_fits(random_spec(rng))
 
 
+def assert_nothing_spills(text: str) -> None:
+    """The same of any program's kernels, whatever their static shared memory."""
+    spec = GemmSpec.from_text(text)
+    program = decide(spec, load_arch(spec.arch))
+    built = build_cubin(render_program(program), name=program.name, arch=program.target)
+    for plan in program.kernels:
+        used = built.resources[plan.name]
+        spilled = (used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes)
+        assert spilled == (0, 0, 0), f"{plan.name}: {text}"
+
+
+TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120")
+
+ROWS = "op=epilogue m=4096 n={} dtype={} epilogue={}"
+RUN_TIME_ROWS = [
+    ROWS.format(f"dynamic:{n}", dtype, steps)
+    for n in (768, 1000, 4096, 20000)
+    for dtype in ("fp16", "bf16", "fp32", "int32", "int8", "e4m3")
+    for steps in ("layer_norm", "gelu,rms_norm", "residual,layer_norm,quantize:int8")
+]
+"""Rows whose length a launch tells: a text of vectors, and one of elements."""
+
+ODD_ROWS = [
+    ROWS.format(n, dtype, "residual,layer_norm,quantize:int8")
+    for n in (999, 4097)
+    for dtype in ("fp16", "fp32", "int8", "e5m2")
+]
+LONG_ROWS = [
+    f"op=epilogue m=64 n={n} epilogue=quantize:{dtype}:dynamic"
+    for n in (40960, 40961, 60000, 65536)
+    for dtype in ("int8", "e4m3")
+]
+GRID = [
+    f"{text} arch={arch}" for text in (*RUN_TIME_ROWS, *ODD_ROWS, *LONG_ROWS) for arch in TARGETS
+]
+
+SPILLED = [  # each did, by 16 to 768 bytes
+    "op=epilogue m=4096 n=dynamic:768 dtype=fp16 epilogue=gelu,layer_norm arch=sm_90a",
+    "op=epilogue m=4096 n=dynamic:4096 dtype=fp16 epilogue=layer_norm arch=sm_100a",
+    "op=epilogue m=4096 n=dynamic:4096 dtype=fp32 epilogue=layer_norm arch=sm_120",
+    (
+        "op=epilogue m=4096 n=dynamic:1000 dtype=fp32 epilogue=residual,layer_norm,quantize:int8"
+        " arch=sm_90a"
+    ),
+    "op=epilogue m=4096 n=dynamic:20000 dtype=fp32 epilogue=residual,store,rms_norm arch=sm_100a",
+    "op=epilogue m=4096 n=4097 dtype=int8 epilogue=residual,layer_norm,quantize:int8 arch=sm_80",
+    "op=epilogue m=64 n=65536 epilogue=quantize:int8:dynamic arch=sm_80",
+    "op=epilogue m=64 n=60000 epilogue=quantize:e4m3:dynamic arch=sm_90a",
+    "m=512 n=1024 k=512 batch=8 dtype=int8 layout=nt arch=sm_80",
+    "m=512 n=512 k=512 batch=8 dtype=int8 layout=nt arch=sm_80",
+    "m=512 n=dynamic:4096 k=256 layout=nt epilogue=gelu,quantize:int8 arch=sm_86",
+    (
+        "m=dynamic:512 n=dynamic:1000 k=768 dtype=int8 layout=nt batch=8"
+        " epilogue=bias,gelu,quantize:int8 arch=sm_89"
+    ),
+    "m=1000 n=dynamic:1000 k=128 dtype=fp16 layout=nt batch=8 epilogue=gelu arch=sm_89",
+    "m=4096 n=dynamic:4096 k=256 layout=nn dtype=bf16 repack=on arch=sm_120",
+    "m=dynamic:8 n=dynamic:4096 k=dynamic:4096 layout=tt align_a=4 family=bandwidth arch=sm_100",
+    (
+        "m=5 n=8192 k=dynamic:4096 align_a=4 align_b=4 lda=4100 epilogue=bias,gelu,quantize:int8"
+        " family=bandwidth arch=sm_90a"
+    ),
+    "m=5 n=28672 k=256 align_a=4 align_b=8 family=bandwidth arch=sm_89",
+    "m=1 n=28672 k=1000 layout=tn align_a=4 epilogue=residual family=bandwidth arch=sm_120",
+    "m=dynamic:4096 n=2 k=4098 dtype=bf16 layout=tt family=bandwidth arch=sm_89",
+]
+
+
+@pytest.mark.parametrize("text", SPILLED)
+def test_what_spilled_does_no_more(text: str) -> None:
+    assert_nothing_spills(text)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("text", GRID)
+def test_rows_compile_without_spills(text: str) -> None:
+    assert_nothing_spills(text)
+
+
 def assert_wgmma_fits(spec: GemmSpec) -> bool:
     """The same of a plan for sm_90a; ptxas must not serialise wgmma nor drop setmaxnreg."""
     program = decide(spec, load_arch(spec.arch))

@@ -421,6 +421,12 @@ __device__ __forceinline__ float row_sum(float sum)
     return sum;
 }
 
+// Hides a number from the compilers, which would keep what follows from it from pass to pass.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
+}
+
 // Waits until the kernel before this one in the stream has ended and its writes can be seen.
 __device__ __forceinline__ void wait_for_kernel_before()
 {
@@ -457,7 +463,7 @@ __device__ __forceinline__ void compute_row(
     partials += batch * (3 * m * ldp);
     const int row = block * TILE_M + threadIdx.x / 32;
     if (row >= m) return;  // whole warps
-    const int rank = threadIdx.x % 32;
+    int rank = threadIdx.x % 32;
     const float share = __frcp_rn(static_cast<float>(n));
 
     // -- all that a thread has of the row, as the norm gets it --
@@ -501,6 +507,7 @@ __device__ __forceinline__ void compute_row(
             sum = __fadd_rn(sum, values[i][v]);
     const float mean = __fmul_rn(row_sum(sum), share);
 
+    hide(rank);
     // -- its mean square around that --
     float squares = 0.0f;
 #pragma unroll
@@ -515,6 +522,7 @@ __device__ __forceinline__ void compute_row(
     const float square = __fmul_rn(row_sum(squares), share);
     const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
 
+    hide(rank);
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {

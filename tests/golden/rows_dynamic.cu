@@ -104,6 +104,12 @@ __device__ __forceinline__ float row_sum(float sum)
     return sum;
 }
 
+// Hides a number from the compilers, which would keep what follows from it from pass to pass.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
+}
+
 // ---- epilogue steps ------------------------------------------------------------------------
 __device__ __forceinline__ float add_residual(float x, float residual)
 {
@@ -147,7 +153,7 @@ __device__ __forceinline__ void compute_row(
     const int block = blockIdx.x;
     const int row = block * TILE_M + threadIdx.x / 32;
     if (row >= m) return;  // whole warps
-    const int rank = threadIdx.x % 32;
+    int rank = threadIdx.x % 32;
     const float share = __frcp_rn(static_cast<float>(n));
 
     // -- all that a thread has of the row, as the norm gets it --
@@ -178,6 +184,7 @@ __device__ __forceinline__ void compute_row(
     const float square = __fmul_rn(row_sum(squares), share);
     const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
 
+    hide(rank);
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {

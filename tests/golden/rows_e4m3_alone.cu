@@ -42,8 +42,8 @@ __device__ __forceinline__ bf16 float_to_bf16(float value)
     return bits;
 }
 
-// Two neighbouring elements as floats. An e4m3's bits, moved to where an fp16 has its own, stand for
-// a 256th of it, subnormal numbers too; but one pattern, which is NaN and not 480.
+// Two neighbouring elements as floats. An e4m3's bits, moved to where an fp16 has its own, stand
+// for a 256th of it, subnormal numbers too; but one pattern, which is NaN and not 480.
 __device__ __forceinline__ void widen_e4m3x2(float& low, float& high, u32 pair)
 {
     const u32 upper = __byte_perm(pair, 0, 0x1404);

@@ -228,6 +228,12 @@ __device__ __forceinline__ float row_sum(float sum, float* of_warps)
     return sum;
 }
 
+// Hides a number from the compilers, which would keep what follows from it from pass to pass.
+__device__ __forceinline__ void hide(int& number)
+{
+    asm volatile("" : "+r"(number));
+}
+
 // Waits until the kernel before this one in the stream has ended and its writes can be seen.
 __device__ __forceinline__ void wait_for_kernel_before()
 {
@@ -253,7 +259,7 @@ __device__ __forceinline__ void compute_row(
     // -- which row --
     const int block = blockIdx.x;
     const int row = block;
-    const int rank = threadIdx.x;
+    int rank = threadIdx.x;
     extern __shared__ float of_warps[];
     const float share = __frcp_rn(static_cast<float>(n));
 
@@ -276,6 +282,7 @@ __device__ __forceinline__ void compute_row(
             sum = __fadd_rn(sum, values[i][v]);
     const float mean = __fmul_rn(row_sum(sum, of_warps), share);
 
+    hide(rank);
     // -- its mean square around that --
     float squares = 0.0f;
 #pragma unroll
@@ -290,6 +297,7 @@ __device__ __forceinline__ void compute_row(
     const float square = __fmul_rn(row_sum(squares, of_warps + WARPS_N), share);
     const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
 
+    hide(rank);
     // -- what D is --
 #pragma unroll
     for (int i = 0; i < HELD / D_VECTOR; ++i) {

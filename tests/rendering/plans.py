@@ -1054,6 +1054,16 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,store,quantize:int8:dynamic",
         arch="sm_80",
     ),
+    # Of the longest rows some values are read again.
+    "row_scales_longest": _plan(
+        RowChoice(1, 32, 0),
+        op="epilogue",
+        m=33,
+        n=60001,
+        dtype="fp16",
+        epilogue="gelu,quantize:int8:dynamic",
+        arch="sm_80",
+    ),
     # The same of long rows, which several warps share, behind pairs and a cut k.
     "row_scales_wgmma_nt": _plan(
         WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8, 3),
@@ -1267,6 +1277,16 @@ GOLDEN: dict[str, Program] = {
         dtype_d="fp32",
         epilogue="bias:row:fp32",
         arch="sm_80",
+    ),
+    # Slices of one step, few and tested: one at a time.
+    "one_step_nt": _plan(
+        MmaSyncChoice(144, 112, 16, 3, 2, 4, 2, 8),
+        m=1000,
+        n="dynamic:1000",
+        k=128,
+        dtype="fp16",
+        layout="nt",
+        arch="sm_89",
     ),
     # No product: a row a block, known sizes, everything in whole vectors.
     "rows_layer_norm": _plan(

@@ -23,6 +23,20 @@ SINGLE = 16
 """The same of an operand that is loaded one element at a time, beside a pointer a fragment."""
 
 
+NARROW, NARROW_ELEMENTS = 12, 2
+"""More of them where vectors along k of the short operand have so few elements, beside a long one
+across k: a slice has four loads of them for one of 16 bytes. Two fragments in four warps spilled 48
+bytes under a cap of 56, and take 62."""
+
+SINGLE_TAIL = 20
+"""More where such elements are loaded one by one, and each is tested for the end of k."""
+
+STRIDED = 45
+"""More for each slice on its way where elements of the short side are loaded one by one over a
+stride that is an argument, and k is one: each has a product of 64 bits for its address, and a test.
+From sm_100 on ptxas took
+255 for two slices and spilled 40 to 320 bytes under lower caps."""
+
 LAID_OUT = 8
 """More of them where the second turn of the ring is the last and not whole: ptxas lays both out."""
 
@@ -46,8 +60,27 @@ def register_estimate(
     rest = REST + (fragments if lanes.k_major else 0)
     if lanes.vector == 1:
         rest += SINGLE + 2 * fragments
+    if sides.short_lanes.k_major and not lanes.k_major:
+        rest += NARROW if sides.short_lanes.vector <= NARROW_ELEMENTS else 0
+    if not lanes.k_major and lanes.vector == 1 and _has_tail(task, warps_k):
+        rest += SINGLE_TAIL
     if sides.short_lanes.vector == 1:
         rest += SINGLE
+        if _is_strided(task):
+            rest += STRIDED * stages
     if stages < task.slices(warps_k) < 2 * stages:
         rest += LAID_OUT
     return stages * (long + short) + 4 * fragments * task.instructions + rest
+
+
+def _has_tail(task: Task, warps_k: int) -> bool:
+    """Whether k may end within a slice."""
+    problem = task.problem
+    return problem.dynamic_k or problem.k % (task.warp_k * warps_k) > 0
+
+
+def _is_strided(task: Task) -> bool:
+    """Whether the short operand's elements lie a stride apart that, like k, only a launch tells."""
+    problem = task.problem
+    dynamic = problem.dynamic_m if task.sides.short == "m" else problem.dynamic_n
+    return dynamic and problem.dynamic_k and not task.sides.short_lanes.k_major

@@ -40,6 +40,17 @@ FEW_SLICES = 12
 LAID_OUT = 7
 """Such vectors that cost none where all slices are unrolled: with eight sm_80 spilled."""
 
+LAID_OUT_LONG = 3
+"""The same for `HOISTING` architectures, and where a warp has `MANY_SINGLE` fragments of B that are
+no pairs, each loaded by itself. With four, 64x56x64 of sm_86, which needs 116 registers, took 255
+and spilled 48 bytes; 128x104x64 of sm_80 spilled 64."""
+
+HOISTING = range(86, 90)
+"""Architectures for which ptxas moves more tests and addresses ahead than registers hold."""
+
+MANY_SINGLE = 13
+"""An odd number of fragments from which on their addresses leave no room for such tests."""
+
 ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
 
@@ -132,15 +143,23 @@ def operand_registers(
     return total + held_a + held_b + 3 * max(tested_a + tested_b - FEW_TESTED, 0)
 
 
-def stays_rolled(operands: Iterable[Operand], k: Extent) -> bool:
+def stays_rolled(operands: Iterable[Operand], k: Extent, fragments_n: int, arch: int) -> bool:
     """Whether the loop over slices must not be unrolled, as compilers do where slices are few.
 
     All slices' tests would be made before the first, and their results kept: 96x64x64 by two warps
     at m = 4096, k = 320 then takes more than 255 registers, where one slice at a time takes 226.
     Where vectors are untested or few it takes none more, and runs up to 1 % faster unrolled.
+
+    Args:
+        operands: A and B.
+        k: of the product.
+        fragments_n: fragments of B of a warp tile, eight columns each.
+        arch: the architecture's number, such as 86.
     """
     tested = sum(o.vectors for o in operands if o.in_flight and o.tail)
-    return k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES and tested > LAID_OUT
+    single = fragments_n % 2 == 1 and fragments_n >= MANY_SINGLE
+    most = LAID_OUT_LONG if single or arch in HOISTING else LAID_OUT
+    return k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES and tested > most
 
 
 def _copy_registers(travel: Travel, vectors: int, *, tail: bool) -> tuple[int, int]:

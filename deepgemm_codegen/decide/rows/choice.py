@@ -32,6 +32,14 @@ WIDE = 12
 polynomial. 4096 elements of fp32 in 128 threads spilled under a cap of 64, and do not under 72."""
 
 
+CROWDED = 8
+"""More beside that where vectors and elements one by one have a text each."""
+
+
+BYTEWISE = 4
+"""More where bytes are read one by one, each with a test of its own."""
+
+
 class RowChoice(NamedTuple):
     """The numbers that distinguish one candidate from another.
 
@@ -64,7 +72,8 @@ class RowChoice(NamedTuple):
 def row_registers(task: RowTask, choice: RowChoice) -> int:
     """Registers that a thread needs."""
     needed = BASE_REGISTERS + (choice.held * task.vector or READ_AHEAD + task.vector)
-    return needed + WIDE * task.wide
+    needed += BYTEWISE * task.bytewise
+    return needed + WIDE * task.wide + CROWDED * task.crowded
 
 
 def resident(task: RowTask, choice: RowChoice) -> int:

@@ -44,6 +44,10 @@ fewer addresses: with what it is about to read they leave room for half of a mul
 threads or more. At 8192x5120 five vectors in each of 128 threads leave none idle, where three in
 256 do."""
 
+MOST_CROWDED = 16
+"""The same where vectors of 32 bits are tested against a length given at run time: ptxas reads
+weights ahead until it spills, 16 to 300 bytes with 24 and 32 elements under most caps below 128."""
+
 ROOMY = 16
 """Warps of a block that have registers for `MOST_EIGHTS`."""
 
@@ -142,7 +146,7 @@ def violations(task: RowTask, choice: RowChoice) -> Iterator[Violation]:
     if blocks > MAX_GRID:
         yield "grid", blocks, MAX_GRID
     roomy = task.vector == 8 and warps_m * warps_n <= ROOMY
-    most = MOST_EIGHTS if roomy else MOST_HELD
+    most = MOST_CROWDED if task.crowded else MOST_EIGHTS if roomy else MOST_HELD
     if held * task.vector > most:
         yield "held", held * task.vector, most
     beyond = registers(row_registers(task, choice), WARP * warps_m * warps_n, 1, task.machine)

@@ -37,8 +37,9 @@ class RowTask(NamedTuple):
         sums: sums over a row that the norm takes: 0 without one, 1 or 2.
         step_clocks: of a multiprocessor that the steps take for an element.
         wide: whether beside a norm a matrix of the caller's that is read has elements of 32 bits,
-            or a step is a polynomial; not asked where n is dynamic: the second text, for rows that
-            are no whole vectors, spills under any cap that leaves half of the threads resident.
+            or a step is a polynomial; the latter is not asked where lengths are known only at run
+            time, whose text finds its columns anew for each pass.
+        bytewise: whether elements of 8 bits are read one by one.
     """
 
     machine: Machine
@@ -54,6 +55,12 @@ class RowTask(NamedTuple):
     sums: int
     step_clocks: float
     wide: bool
+    bytewise: bool
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a kernel with a text for any length has such vectors under way."""
+        return self.wide and self.checked
 
     def blocks(self, warps_m: int) -> int:
         """Blocks of the grid, of which each has so many rows of a matrix."""
@@ -112,6 +119,6 @@ def row_task(spec: GemmSpec, machine: Machine, parts: int = 0) -> RowTask:
             sum(each.definition.special for each in spec.epilogue),
         ),
         wide=step is not None
-        and not spec.n.dynamic
-        and (counted or any(dtype.bytes == SUM_BYTES for dtype in read)),
+        and ((counted and not length.dynamic) or any(dtype.bytes == SUM_BYTES for dtype in read)),
+        bytewise=not parts and spec.dtype_a.bytes == 1 and vector == 1,
     )
