@@ -142,6 +142,7 @@ SPILLED = [  # each did, by 16 to 768 bytes
         "m=5 n=8192 k=dynamic:4096 align_a=4 align_b=4 lda=4100 epilogue=bias,gelu,quantize:int8"
         " family=bandwidth arch=sm_90a"
     ),
+    "m=dynamic:16 n=4096 k=4095 layout=tt align_a=2 family=bandwidth arch=sm_90a",
     "m=5 n=28672 k=256 align_a=4 align_b=8 family=bandwidth arch=sm_89",
     "m=1 n=28672 k=1000 layout=tn align_a=4 epilogue=residual family=bandwidth arch=sm_120",
     "m=dynamic:4096 n=2 k=4098 dtype=bf16 layout=tt family=bandwidth arch=sm_89",

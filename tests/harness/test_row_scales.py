@@ -60,6 +60,8 @@ CASES: list[tuple[str, Choice | None]] = [
     ("m=40 n=72 k=64 epilogue=bias,rms_norm,quantize:int8:dynamic", None),
     ("op=epilogue m=40 n=73 epilogue=residual,store,layer_norm,quantize:e4m3:dynamic", None),
     ("op=epilogue m=dynamic:40 n=512 dtype=bf16 epilogue=quantize:int8:dynamic arch=sm_90", None),
+    ("op=epilogue m=2 n=65536 epilogue=quantize:e4m3:dynamic arch=sm_89", None),  # read again
+    ("op=epilogue m=dynamic:3 n=40963 epilogue=gelu,quantize:int8:dynamic arch=sm_75", None),
     (
         "m=70 n=72 k=256 layout=nt arch=sm_90a launch=dependent epilogue=quantize:int8:dynamic",
         replace(WGMMA, split_k=2),
@@ -272,6 +274,8 @@ PLAIN = "m=5 n=200 k=32 layout=nt epilogue=quantize:int8:dynamic"
 
 COMPARED = r"max\(most, __float_as_uint\(value\[pass\]\[v\]\) & 0x7fffffff\)"
 
+LONGEST = "m=8 n=65536 k=32 epilogue=quantize:int8:dynamic"
+
 MUTANTS: list[tuple[str, str, str, str]] = [
     ("a step of the shuffles left out", WIDE, r"apart = 16;", "apart = 8;"),
     ("a warp left out", WIDE, r"warp < ROW_WARPS", "warp < ROW_WARPS - 1"),
@@ -290,6 +294,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("the scale of the row before", WIDE, r"scale1\[row\]", "scale1[max(row - 1, 0)]"),
     ("values of another stride", WIDE, r"LDVALUE_ROWS \+ first", "(LDVALUE_ROWS - 4) + first"),
     ("a pass left out", WIDE, r"pass = 0; pass < PASSES;", "pass = 1; pass < PASSES;"),
+    ("a pass that is read again left out", LONGEST, r"pass = KEPT;", "pass = KEPT + 1;"),
+    ("a pass that is read again not compared", LONGEST, r"__float_as_uint\(passing\[v\]\)", "0u"),
     ("the values' epilogue left out", WIDE, r"add_bias\(value\[v\], [^;]*\);", "value[v];"),
 ]
 

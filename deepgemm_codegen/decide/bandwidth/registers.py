@@ -29,13 +29,13 @@ across k: a slice has four loads of them for one of 16 bytes. Two fragments in f
 bytes under a cap of 56, and take 62."""
 
 SINGLE_TAIL = 20
-"""More where such elements are loaded one by one, and each is tested for the end of k."""
+"""More where elements of a long operand across k are loaded one by one, and tested for k's end."""
 
 STRIDED = 45
 """More for each slice on its way where elements of the short side are loaded one by one over a
-stride that is an argument, and k is one: each has a product of 64 bits for its address, and a test.
-From sm_100 on ptxas took
-255 for two slices and spilled 40 to 320 bytes under lower caps."""
+stride that is an argument, and tested for the end of k: each has a product of 64 bits for its
+address. From sm_100 on ptxas took 255 for two slices, and spilled 40 to 320 bytes under lower
+caps."""
 
 LAID_OUT = 8
 """More of them where the second turn of the ring is the last and not whole: ptxas lays both out."""
@@ -66,7 +66,7 @@ def register_estimate(
         rest += SINGLE_TAIL
     if sides.short_lanes.vector == 1:
         rest += SINGLE
-        if _is_strided(task):
+        if _is_strided(task) and _has_tail(task, warps_k):
             rest += STRIDED * stages
     if stages < task.slices(warps_k) < 2 * stages:
         rest += LAID_OUT
@@ -80,7 +80,7 @@ def _has_tail(task: Task, warps_k: int) -> bool:
 
 
 def _is_strided(task: Task) -> bool:
-    """Whether the short operand's elements lie a stride apart that, like k, only a launch tells."""
+    """Whether the short operand's elements lie a stride apart that only a launch tells."""
     problem = task.problem
     dynamic = problem.dynamic_m if task.sides.short == "m" else problem.dynamic_n
-    return dynamic and problem.dynamic_k and not task.sides.short_lanes.k_major
+    return dynamic and not task.sides.short_lanes.k_major
