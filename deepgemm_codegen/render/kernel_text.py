@@ -20,6 +20,7 @@ from deepgemm_codegen.render.epilogue_text import (
     reads,
     staged_vectors,
     steps_of,
+    takes_few_passes,
     types_of_matrices,
 )
 from deepgemm_codegen.render.primitives import mma_primitive, primitives_of
@@ -150,6 +151,7 @@ class Text(NamedTuple):
     slab_columns: str
     slab_parts: str
     slab_ragged: bool
+    few_passes: bool
     clamped_row: bool
     clamped_column: bool
     reads_rows: bool
@@ -318,6 +320,7 @@ def text_of(plan: KernelPlan) -> Text:
         slab_columns="SLAB_D" if plan.paired else "SLAB_N",
         slab_parts="SLAB_PARTS" if ragged else "(TILE_N / SLAB_N)",
         slab_ragged=ragged,
+        few_passes=takes_few_passes(plan),
         clamped_row=reads_rows and _clamped(plan, plan.m),
         clamped_column=reads_columns and _clamped(plan, plan.n),
         reads_rows=reads_rows,

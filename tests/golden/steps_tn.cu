@@ -455,7 +455,7 @@ gemm_fp16_tn_100xdyn512x128_sm_89_3731e9fc(
             *reinterpret_cast<float2*>(slab + slab_index(lane / 4 + 8, column)) = lower;
         }
         __syncwarp();  // these rows are complete
-#pragma unroll
+#pragma unroll 4  // all passes' polynomials at once would not fit the registers
         for (int pass = 0; pass < STORE_PASSES; ++pass) {
             const int slab_row = lane_row + pass % ROW_PASSES * ROWS_PER_PASS;
             const int slab_column = lane_column + pass / ROW_PASSES * LANES_PER_ROW * D_VECTOR;
