@@ -13,6 +13,7 @@ from deepgemm_codegen.decide.operands import matrices_like_d, output_vector, tra
 from deepgemm_codegen.dtypes import FP32
 from deepgemm_codegen.epilogue import column_vectors
 from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES
+from deepgemm_codegen.spec.block_scales import BLOCK
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -96,10 +97,19 @@ class Problem(NamedTuple):
         apart = 16 if self.element_bytes == 1 and not self.b_k_major else 8
         return self.halves * apart
 
+    @property
+    def columns_within(self) -> int:
+        """Columns that a warp tile divides, so that each half lies in one block; 0 if any may."""
+        return self.halves * BLOCK if self.scaled else 0
+
 
 def promotes(spec: GemmSpec, arch: Arch) -> bool:
-    """Whether sums leave the tensor core on the way: where it keeps less of them than fp32 does."""
-    return spec.accumulate == "promoted" and arch.fp8_sum_bits < FP32.mantissa_bits
+    """Whether sums leave the tensor core on the way.
+
+    To be scaled, or where it keeps less of them than fp32 does.
+    """
+    kept = arch.fp8_sum_bits >= FP32.mantissa_bits
+    return spec.block_scaled or (spec.accumulate == "promoted" and not kept)
 
 
 def why_turned(spec: GemmSpec) -> str:

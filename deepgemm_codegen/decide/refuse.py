@@ -38,11 +38,6 @@ def check_types(spec: GemmSpec, arch: Arch) -> None:
                 f"dtype = {dtype}: {arch.name}{arch.suffix} multiplies no {dtype}, only"
                 f" {', '.join(arch.dtypes)}; give one of them, or arch {_targets_with(dtype)}"
             )
-    if spec.block_scaled and not arch.wgmma:
-        raise InputError(
-            f"scale_a = {spec.scale_a} and scale_b = {spec.scale_b}: {arch.name} has no wgmma,"
-            " which alone scales by block; give arch sm_90a, or leave them out"
-        )
     if spec.launch == "dependent" and arch.number < DEPENDENT_FROM:
         raise InputError(
             f"launch = dependent: {arch.name} has no programmatic dependent launch; give arch"

@@ -21,7 +21,7 @@ from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.plan.workspace import ALIGNMENT
 from deepgemm_codegen.plan.zero_points import ZeroPoints
 from deepgemm_codegen.render.epilogue_text import matrices_of
-from deepgemm_codegen.spec.block_scales import SCALES, line
+from deepgemm_codegen.spec.block_scales import BLOCK, SCALES, line
 from deepgemm_codegen.spec.naming import spec_digest
 from deepgemm_codegen.spec.precision import integer_sums
 
@@ -282,7 +282,7 @@ def _scale_lines(program: Program) -> tuple[tuple[str, int], ...]:
     plan = program.product
     if not plan.scaled:
         return ()
-    counts = ((SCALES[0], plan.m, plan.m.size), (SCALES[1], plan.k, plan.k.tiles))
+    counts = ((SCALES[0], plan.m, plan.m.size), (SCALES[1], plan.k, -(-plan.k.size // BLOCK)))
     return tuple((f"LD{name.upper()}", line(n)) for name, e, n in counts if not e.dynamic)
 
 

@@ -29,6 +29,7 @@ from deepgemm_codegen.render.stride_text import (
     PointerText,
     batch_pointers,
     batch_strides,
+    blocks_along_k,
     scales_line,
 )
 from deepgemm_codegen.render.wgmma_text import (
@@ -163,6 +164,7 @@ class Text(NamedTuple):
     warp_column: str
     row_scales_line: str
     column_scales_line: str
+    blocks_along_k: str
     add: str
     block: str
     threads: str
@@ -332,6 +334,7 @@ def text_of(plan: KernelPlan) -> Text:
         fragment_row=_fragment_row(plan),
         row_scales_line=scales_line("a", plan.m),
         column_scales_line=scales_line("b", plan.k),
+        blocks_along_k=blocks_along_k(plan),
         warp_column="n0" if whole else f"n0 + warp_n * {columns}",
         add="wrapping_add" if plan.spec.dtype_acc.integer else "__fadd_rn",
         unit="unit" if plan.output.partial else "tile",

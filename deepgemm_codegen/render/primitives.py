@@ -52,6 +52,8 @@ def primitives_of(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
         if body.a.bytewise or body.b.bytewise:
             names.append(("permute_bytes", 0))
         names.append((mma_primitive(plan), 0))
+        if body.promoted:
+            names.append(("pace", 0))
         leaving = "slab"
     names.extend((name, 0) for name in output_primitives(plan, leaving))
     names.extend(_common_primitives(plan))

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan.signature import Parameter
     from deepgemm_codegen.plan.tiles import Extent
 
-__all__ = ["PointerText", "batch_pointers", "batch_strides", "scales_line", "stride_of"]
+__all__ = [
+    "PointerText",
+    "batch_pointers",
+    "batch_strides",
+    "blocks_along_k",
+    "scales_line",
+    "stride_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ def _scales(plan: KernelPlan) -> list[tuple[str, str]]:
     if not plan.scaled:
         return []
     columns = f"{plan.n.halves} * {plan.n.symbol}" if plan.n.halves > 1 else plan.n.symbol
-    lines = {"a": plan.k.count_symbol, "b": f"({columns} + {BLOCK - 1}) / {BLOCK}"}
+    lines = {"a": blocks_along_k(plan), "b": f"({columns} + {BLOCK - 1}) / {BLOCK}"}
     extents = {"a": plan.m, "b": plan.k}
     return [
         (f"scale_{letter}", f"{lines[letter]} * {scales_line(letter, extents[letter])}")
@@ -74,6 +81,13 @@ def _zeros(plan: KernelPlan) -> list[tuple[str, str]]:
 def scales_line(letter: str, extent: Extent) -> str:
     """What holds the elements from line to line of scales by block: ``LDSCALE_A`` or smaller."""
     return f"ldscale_{letter}" if extent.dynamic else f"LDSCALE_{letter.upper()}"
+
+
+def blocks_along_k(plan: KernelPlan) -> str:
+    """What holds the blocks of k that share scales: the slices, where those are blocks."""
+    if plan.k.tile == BLOCK:
+        return plan.k.count_symbol
+    return f"(({plan.k.symbol} + {BLOCK - 1}) / {BLOCK})"
 
 
 def stride_of(plan: KernelPlan, pointer: str, dense: str) -> str:

@@ -205,8 +205,8 @@ def _check_scaled_product(spec: GemmSpec, both: str) -> None:
     """What no kernel with scales by block has beside them; `both` says which they are."""
     if spec.accumulate == "fast":
         raise InputError(
-            f"accumulate = fast: {both} take every 128 of k out of the tensor core to be scaled;"
-            " leave accumulate out"
+            f"accumulate = fast: {both} take sums out of the tensor core to be scaled; leave"
+            " accumulate out"
         )
     if spec.pairs is not None and (spec.n.dynamic or spec.n.size % BLOCK):
         raise InputError(

@@ -51,6 +51,8 @@ enum : int {
     WARP_N = TILE_N / WARPS_N,
     FRAGMENTS_M = WARP_M / MMA_M,
     FRAGMENTS_N = WARP_N / MMA_N,
+    PRODUCTS = FRAGMENTS_M * FRAGMENTS_N,  // of a warp, for 32 of k
+    AT_ONCE = 2,  // of them that begin while the two before are added
     STEPS = TILE_K / 32,
     TILES_M = (M + TILE_M - 1) / TILE_M,
     TILES_N = (N + TILE_N - 1) / TILE_N,
@@ -118,18 +120,26 @@ __device__ __forceinline__ void ldmatrix_x4(u32& r0, u32& r1, u32& r2, u32& r3, 
                  : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(address));
 }
 
-// d += a * b, added in fp32: the tensor core would keep too few bits of a longer sum.
+// sum = a * b, which is added in fp32: the tensor core would keep too few bits of a longer sum.
 __device__ __forceinline__ void mma_m16n8k32_apart(
-    float (&d)[4], const u32 (&a)[4], const u32 (&b)[2])
+    float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2])
 {
-    float sum[4];
     asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 "
                  "{ %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %10, %10, %10, %10 };"
                  : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-        d[e] = __fadd_rn(d[e], sum[e]);
+}
+
+// Keeps products and additions on their side of it. ptxas would start all products that it sees and
+// let their sums wait, in more registers than there are; it moves none across an event. No grid of
+// one dimension triggers this one.
+__device__ __forceinline__ void pace()
+{
+    asm volatile("{\n"
+                 "    .reg .pred never;\n"
+                 "    setp.ne.u32 never, %0, 1;\n"
+                 "    @never pmevent 0;\n"
+                 "}" : : "r"(gridDim.y));
 }
 
 // Where (row, column) of the warp's fp32 slab lies: chunks of four columns XORed with the row, so
@@ -272,13 +282,33 @@ gemm_e4m3_e5m2_nt_256x256x1024_sm_89_3f621e58(
             auto& left = a_fragment[buffer];
             auto& right = b_fragment[buffer];
             // To and fro over A's fragments: neighbours share one or the other.
+            auto row_of = [](int product) {
+                const int turn = product % FRAGMENTS_M;
+                return product / FRAGMENTS_M % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
+            };
+            float sums[2][AT_ONCE][4];  // of products on their way, and of those before them
 #pragma unroll
-            for (int j = 0; j < FRAGMENTS_N; ++j)
+            for (int first = 0; first < PRODUCTS + AT_ONCE; first += AT_ONCE) {
+                const int on_way = first / AT_ONCE % 2;
 #pragma unroll
-                for (int turn = 0; turn < FRAGMENTS_M; ++turn) {
-                    const int i = j % 2 == 0 ? turn : FRAGMENTS_M - 1 - turn;
-                    mma_m16n8k32_apart(acc[i][j], left[i], right[j]);
+                for (int each = 0; each < AT_ONCE; ++each) {
+                    const int product = first + each;
+                    if (product >= PRODUCTS) continue;
+                    const int i = row_of(product), j = product / FRAGMENTS_M;
+                    mma_m16n8k32_apart(sums[on_way][each], left[i], right[j]);
                 }
+#pragma unroll
+                for (int each = 0; each < AT_ONCE; ++each) {
+                    const int product = first + each - AT_ONCE;
+                    if (product < 0 || product >= PRODUCTS) continue;
+                    const int i = row_of(product), j = product / FRAGMENTS_M;
+                    const float(&sum)[4] = sums[1 - on_way][each];
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        acc[i][j][e] = __fadd_rn(acc[i][j][e], sum[e]);
+                }
+                pace();
+            }
         };
 
         // -- prologue: fill all slots but one --
@@ -300,6 +330,7 @@ gemm_e4m3_e5m2_nt_256x256x1024_sm_89_3f621e58(
         __syncthreads();  // slice 0 is complete
         if (0 < SLICES)
             load_fragments(0, read, 0);
+#pragma unroll 1  // all slices at once would not fit the registers
         for (int slice = 0; slice < SLICES; ++slice) {
             const int next = slice + STAGES - 1;
 #pragma unroll

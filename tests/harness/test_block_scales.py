@@ -17,7 +17,6 @@ from deepgemm_codegen.decide import WgmmaChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.harness.inputs import Factors, Integers, Normal, Powers
-from deepgemm_codegen.harness.numbers import decode, encode
 from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.harness.sums import StepModel, prefix_sums
 from deepgemm_codegen.harness.verdict import format_verdict
@@ -26,6 +25,7 @@ from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.spec.block_scales import BLOCK, blocks_of, shared_columns
 from deepgemm_codegen.specfile import read
+from tests.harness.scaled import SCALES, by_hand
 from tests.harness.support import (
     assert_right,
     assert_wrong,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAN = float("nan")
-SCALED = "layout=nt arch=sm_90a scale_a=1x128 scale_b=128x128"
+SCALED = f"layout=nt arch=sm_90a {SCALES}"
 
 ONE = WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 8, tile_k=128)
 """A tile in one block of B's columns."""
@@ -162,30 +162,6 @@ def test_an_operand_that_is_turned_on_its_way() -> None:
     program = program_of(f"m=64 n=80 k=144 dtype=e4m3 {fields}", None)
     assert [kernel.body.role for kernel in program.kernels] == ["repack", "product"]
     assert_right(f"m=64 n=80 k=144 dtype=e4m3 {fields}", None)
-
-
-def by_hand(m: int, n: int, k: int, values: dict[str, Any], **product: int) -> Any:
-    """What D is in float64, block by block; ``product`` says which matrix is whose, if not 0."""
-
-    def operand(name: str, rows: int, columns: int, dtype: Any = None) -> Any:
-        raw = values[name].at(
-            product.get(name, 0), np.arange(rows)[:, None], np.arange(columns)[None, :], np
-        )
-        return raw.astype(float) if dtype is None else decode(encode(raw, dtype, np), dtype, np)
-
-    dtype = GemmSpec.from_text("m=1 n=1 k=1 dtype=e4m3").dtype_a
-    a, b = operand("a", m, k, dtype), operand("b", k, n, dtype)
-    blocks_k, blocks_n = -(-k // BLOCK), -(-n // BLOCK)
-    of_rows = operand("scale_a", blocks_k, m)
-    of_columns = operand("scale_b", blocks_n, blocks_k)
-    d = np.zeros((m, n))
-    for s in range(blocks_k):
-        along = slice(s * BLOCK, min((s + 1) * BLOCK, k))
-        for j in range(blocks_n):
-            columns = slice(j * BLOCK, min((j + 1) * BLOCK, n))
-            share = a[:, along] @ b[along, columns]
-            d[:, columns] += of_rows[s][:, None] * of_columns[j, s] * share
-    return d
 
 
 def test_by_hand_of_whole_numbers() -> None:
@@ -360,8 +336,8 @@ def test_what_the_scales_product_may_lose_is_in_the_bound() -> None:
         (
             "dtype=e4m3 accumulate=fast scale_a=1x128 scale_b=128x128",
             (
-                "accumulate = fast: scale_a = 1x128 and scale_b = 128x128 take every 128 of k out"
-                " of the tensor core to be scaled; leave accumulate out"
+                "accumulate = fast: scale_a = 1x128 and scale_b = 128x128 take sums out of the"
+                " tensor core to be scaled; leave accumulate out"
             ),
         ),
         (
@@ -404,17 +380,17 @@ def test_refusals(text: str, message: str) -> None:
     ("words", "message"),
     [
         (
-            "arch=sm_89",
+            "arch=sm_90",
             (
-                "scale_a = 1x128 and scale_b = 128x128: sm_89 has no wgmma, which alone scales by"
-                " block; give arch sm_90a, or leave them out"
+                "dtype = e4m3: sm_90 multiplies no e4m3, only fp16, bf16, int8, uint8, fp32; give"
+                " one of them, or arch sm_89 or sm_90a or sm_120"
             ),
         ),
-        (  # R12
-            "arch=sm_120",
+        (
+            "arch=sm_100",
             (
-                "scale_a = 1x128 and scale_b = 128x128: sm_120 has no wgmma, which alone scales by"
-                " block; give arch sm_90a, or leave them out"
+                "dtype = e4m3: sm_100 multiplies no e4m3, only fp16, bf16, int8, uint8, fp32; give"
+                " one of them, or arch sm_89 or sm_90a or sm_120"
             ),
         ),
         (

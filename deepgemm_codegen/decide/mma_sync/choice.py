@@ -89,7 +89,13 @@ class MmaSyncChoice:
             a=a,
             b=b,
             holds_rows=self.holds_rows,
-            rolled=stays_rolled((a, b), k, self.tile_n // self.warps_n // 8, arch.number),
+            rolled=stays_rolled(
+                (a, b),
+                k,
+                self.tile_n // self.warps_n // 8,
+                arch.number,
+                promoted=promotes(spec, arch),
+            ),
         )
         slab_n = self.tile_n // self.warps_n
         schedule = Grid(raster_group=self.raster_group)

@@ -27,6 +27,7 @@ from deepgemm_codegen.decide.occupancy import (
 from deepgemm_codegen.decide.schedule import grid, raster
 from deepgemm_codegen.plan.layout import CHUNK_BYTES, swizzle_bytes_for
 from deepgemm_codegen.plan.tiles import WARP
+from deepgemm_codegen.spec.block_scales import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +65,16 @@ def fragments(
     return (tile_n, columns) if tile_n % columns else None
 
 
+def scales(tile_n: int, warps_n: int, within: int) -> Miss | None:
+    """A warp's columns lie in one block of B's scales, and so does each half of a pair's.
+
+    They begin at a multiple of their own number, so it is enough that it divides the block. A
+    second block would take as many factors again, and a select for every two sums of a step.
+    """
+    got = tile_n // warps_n
+    return (got, within) if within and within % got else None
+
+
 def warps(count: int) -> Miss | None:
     """At most 16 warps a block, so that each thread may keep 128 registers."""
     return (count, MAX_WARPS) if count > MAX_WARPS else None
@@ -78,6 +89,11 @@ def accumulators(tile_m: int, tile_n: int, count: int) -> Miss | None:
 def slice_steps(tile_k: int, fragment_k: int) -> Miss | None:
     """A slice is whole fragment sets of 32 bytes: got is what is left over, wanted 0."""
     return (tile_k % fragment_k, 0) if tile_k % fragment_k else None
+
+
+def slice_block(tile_k: int, *, scaled: bool) -> Miss | None:
+    """A slice lies in one block of k, whose scales are all that a thread holds."""
+    return (tile_k, BLOCK) if scaled and BLOCK % tile_k else None
 
 
 def panel(row_bytes: int, pass_bytes: int) -> Miss | None:
@@ -110,10 +126,12 @@ def staged_copy(stages: int, *, staged: bool) -> Miss | None:
 PHRASES: dict[str, str] = {
     "warps": "{got} warps a block; the limit is {limit}",
     "fragments": "{got} rows or columns of a tile are no multiple of {limit}, a fragment a warp",
+    "scales": "{got} columns of a warp do not divide {limit}, which share scales by block",
     "accumulators": "{got} accumulators a thread; the limit is {limit}",
     "grid": "{got} blocks; a grid holds {limit}",
     "raster": "{got} blocks in a raster group; the limit is {limit}",
     "slice_steps": "{got} elements of k are no whole fragment",
+    "slice_block": "{got} elements of k do not divide {limit}, which share scales by block",
     "panel": "a pass of the copy moves {got} bytes; the least is {limit}, eight rows of a panel",
     "copies": "{got} vectors that a thread copies a slice; the limit is {limit}",
     "staged_copy": "{got} stages for a copy through registers; it uses {limit}",
@@ -142,10 +160,12 @@ def violations(
             "fragments",
             fragments(tile_m, tile_n, choice.warps_m, choice.warps_n, problem.columns_apart),
         ),
+        ("scales", scales(tile_n, choice.warps_n, problem.columns_within)),
         ("accumulators", accumulators(tile_m, tile_n, count)),
         ("grid", grid(tiles)),
         ("raster", raster(choice.raster_group, -(-problem.n // tile_n))),
         ("slice_steps", slice_steps(tile_k, problem.fragment_k)),
+        ("slice_block", slice_block(tile_k, scaled=problem.scaled)),
         ("panel", panel(a_row, threads * problem.a.vector_bytes)),
         ("panel", panel(b_row, threads * problem.b.vector_bytes)),
         ("copies", copies(*copied_vectors(problem, tile_m, tile_n, tile_k, threads))),

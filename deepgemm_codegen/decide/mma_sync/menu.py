@@ -16,7 +16,7 @@ from deepgemm_codegen.decide.menus import (
     few,
     reaching,
 )
-from deepgemm_codegen.decide.mma_sync.constraints import MAX_WARPS, MMA_M, MMA_N
+from deepgemm_codegen.decide.mma_sync.constraints import MAX_WARPS, MMA_M, MMA_N, slice_block
 from deepgemm_codegen.decide.mma_sync.pipeline import MAX_TILE_K, TILE_KS
 from deepgemm_codegen.decide.mma_sync.registers import MIN_BLOCKS
 from deepgemm_codegen.decide.mma_sync.warps import TILE_MS, WARP_LAYOUTS
@@ -72,7 +72,7 @@ def menu_for(problem: Problem, overrides: Overrides | None = None, *, cut: bool 
     menu = Menu(
         tile_m=reaching(TILE_MS, max(problem.m, LEAST_REACH)),
         tile_n=reaching(TILE_NS, max(problem.n, LEAST_REACH, 2 * problem.columns_apart)),
-        tile_k=reaching(TILE_KS[problem.element_bytes], problem.k),
+        tile_k=reaching(_slices(problem), problem.k),
     )
     if cut:
         menu = menu._replace(tile_m=few(CUT_TILES, menu.tile_m), tile_n=few(CUT_TILES, menu.tile_n))
@@ -86,6 +86,12 @@ def menu_for(problem: Problem, overrides: Overrides | None = None, *, cut: bool 
     if "warps_m" in given or "warps_n" in given:
         menu = menu._replace(warps=_warps(given.get("warps_m", 0), given.get("warps_n", 0)))
     return menu._replace(warps=few_warps(menu.warps, given))
+
+
+def _slices(problem: Problem) -> tuple[int, ...]:
+    """The slices of k that the tree tries: those of a legal length."""
+    values = TILE_KS[problem.element_bytes]
+    return tuple(k for k in values if not slice_block(k, scaled=problem.scaled))
 
 
 @cache

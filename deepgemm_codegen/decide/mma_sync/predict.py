@@ -109,6 +109,18 @@ def copy_clocks(problem: Problem) -> tuple[float, float]:
     return rates[0], rates[1]
 
 
+def scale_clocks(problem: Problem, tile_m: int, tile_k: int, warps_m: int, warps_n: int) -> float:
+    """Issue clocks of loading scales by block for one tile and one element of k.
+
+    Each warp loads those of its rows for itself, and one of its columns, once a slice. What
+    multiplies by them is the addition of sums that leave the tensor core, or a few a slice.
+    """
+    if not problem.scaled:
+        return 0.0
+    loads = warps_n * tile_m // 8 + warps_m * warps_n * problem.halves
+    return COPY_ISSUE * loads / tile_k
+
+
 def finish_clocks(problem: Problem) -> float:
     """Issue clocks of the epilogue for one element of D."""
     accesses = 2 if problem.c_bytes else 1
@@ -274,6 +286,7 @@ def predict(problem: Problem, machine: Machine, choice: MmaSyncChoice) -> Predic
     mma, shared = tile_clocks(machine, size, tile_m, tile_n, choice.warps_m, choice.warps_n)
     copy_a, copy_b = copy_clocks(problem)
     feed = shared + tile_m * copy_a + tile_n * copy_b
+    feed += scale_clocks(problem, tile_m, tile_k, choice.warps_m, choice.warps_n)
     a_waste, b_waste = waste_of(problem, tile_m, tile_n, tile_k, WARP * warps)
     rows = problem.m / -(-problem.m // tile_m)  # rows beyond the matrix are never read
     columns = problem.n / -(-problem.n // tile_n)

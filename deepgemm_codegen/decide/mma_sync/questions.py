@@ -84,7 +84,9 @@ def _mma(problem: Problem, arch: Arch) -> tuple[str, str]:
     size = problem.element_bytes
     rows = 8 if size == 1 and arch.mma_bytes < FRAGMENT_BYTES else 16
     reason = f"the largest {8 * size}-bit shape of {arch.name}, sums in {problem.sums}"
-    if problem.promoted:
+    if problem.scaled:
+        reason += "; each product is scaled by block as it is added"
+    elif problem.promoted:
         reason += f"; it keeps {arch.fp8_sum_bits} fraction bits, so each product is added apart"
     return f"m{rows}n8k{arch.mma_bytes // size}", reason
 

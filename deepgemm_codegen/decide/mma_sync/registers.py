@@ -6,6 +6,7 @@ under what ptxas needs to keep out of local memory; ``tests/decide`` compares th
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.plan.layout import CHUNK_BYTES
@@ -66,6 +67,15 @@ def accumulators_of(tile_m: int, tile_n: int, warps: int) -> int:
     return tile_m * tile_n // (WARP * warps)
 
 
+SCALING = 8
+"""Registers of scales by block beside scales and factors: two pointers, the rows' tests."""
+
+ADDED_APART, FREE_SUMS = 1 / 2, 32
+"""Registers a sum beyond the first so many, where products are added apart beside fragments that
+are loaded ahead: fitted to the least caps under which ptxas spilled nothing on sm_89 and sm_120, of
+warp tiles of 16x32 to 64x64 with and without scales by block. Without such fragments none are
+needed."""
+
 UNPAIRED = 4
 """More where B's fragments are no pairs, so that each is loaded by itself: 128x240x32 in 4x2 warps
 spilled 72 bytes under a cap of 255 with an estimate of 253."""
@@ -86,6 +96,18 @@ def register_estimate(tile_m: int, tile_n: int, warps_m: int, warps_n: int) -> i
     fragments = fragment_registers(tile_m, tile_n, warps_m, warps_n)
     unpaired = UNPAIRED if tile_n // warps_n % 16 else 0
     return accumulators_of(tile_m, tile_n, warps_m * warps_n) + fragments + ADDRESSING + unpaired
+
+
+def scale_registers(problem: Problem, tile_m: int, warps_m: int) -> int:
+    """Registers of a slice's factors, of the scales that the next slice's are made of, and around.
+
+    A factor for each row of the fragments and each half of a pair; scales of those rows, and one of
+    each half.
+    """
+    if not problem.scaled:
+        return 0
+    rows = tile_m // warps_m // 8
+    return rows * problem.halves + rows + problem.halves + SCALING
 
 
 def vectors_of(
@@ -126,14 +148,19 @@ def operand_registers(
     of_a, of_b = vectors_of(problem, tile_m, tile_n, tile_k, WARP * warps_m * warps_n)
     columns = tile_n // warps_n // 8
     steps = tile_k // problem.fragment_k
-    total = steps if problem.a_k_major else tile_m // warps_m // 16
+    total = scale_registers(problem, tile_m, warps_m)
+    apart = problem.promoted and steps > 1
+    if apart:
+        sums = accumulators_of(tile_m, tile_n, warps_m * warps_n)
+        total += ceil(ADDED_APART * max(sums - FREE_SUMS, 0))
+    total += steps if problem.a_k_major else tile_m // warps_m // 16
     if problem.b_k_major:
         total += steps
     else:
         total += columns if columns % 2 else columns // 2
     if problem.element_bytes == 1 and not (problem.a_k_major and problem.b_k_major):
         total += BYTEWISE
-    if steps % 2 == 0:
+    if apart or steps % 2 == 0:  # where products are paced, ptxas loads an odd step's ahead, too
         total += fragment_registers(tile_m, tile_n, warps_m, warps_n)
     k_tail = problem.dynamic_k or problem.k % tile_k > 0
     m_tail = problem.dynamic_m or problem.m % tile_m > 0
@@ -143,23 +170,28 @@ def operand_registers(
     return total + held_a + held_b + 3 * max(tested_a + tested_b - FEW_TESTED, 0)
 
 
-def stays_rolled(operands: Iterable[Operand], k: Extent, fragments_n: int, arch: int) -> bool:
+def stays_rolled(
+    operands: Iterable[Operand], k: Extent, fragments_n: int, arch: int, *, promoted: bool
+) -> bool:
     """Whether the loop over slices must not be unrolled, as compilers do where slices are few.
 
     All slices' tests would be made before the first, and their results kept: 96x64x64 by two warps
     at m = 4096, k = 320 then takes more than 255 registers, where one slice at a time takes 226.
-    Where vectors are untested or few it takes none more, and runs up to 1 % faster unrolled.
+    Where vectors are untested or few it takes none more, and runs up to 1 % faster unrolled; but
+    where products are added apart: 128x96x32 by four warps, k = 144, then spilled 984 bytes.
 
     Args:
         operands: A and B.
         k: of the product.
         fragments_n: fragments of B of a warp tile, eight columns each.
         arch: the architecture's number, such as 86.
+        promoted: whether products are added apart.
     """
     tested = sum(o.vectors for o in operands if o.in_flight and o.tail)
     single = fragments_n % 2 == 1 and fragments_n >= MANY_SINGLE
     most = LAID_OUT_LONG if single or arch in HOISTING else LAID_OUT
-    return k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES and tested > most
+    few = k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES
+    return few and (promoted or tested > most)
 
 
 def _copy_registers(travel: Travel, vectors: int, *, tail: bool) -> tuple[int, int]:

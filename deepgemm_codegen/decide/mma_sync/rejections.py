@@ -54,6 +54,23 @@ def _order_cut(problem: Problem, menu: Menu, tile_m: int, tile_n: int) -> tuple[
     return None
 
 
+def _layout_cut(
+    problem: Problem, tile_m: int, tile_n: int, warps_m: int, warps_n: int
+) -> tuple[str, Miss] | None:
+    """What warps break that share a tile."""
+    count = warps_m * warps_n
+    if miss := constraints.warps(count):
+        return "warps", miss
+    apart = problem.columns_apart
+    if miss := constraints.fragments(tile_m, tile_n, warps_m, warps_n, apart):
+        return "fragments", miss
+    if miss := constraints.scales(tile_n, warps_n, problem.columns_within):
+        return "scales", miss
+    if miss := constraints.accumulators(tile_m, tile_n, count):
+        return "accumulators", miss
+    return None
+
+
 def _cuts(problem: Problem, machine: Machine, menu: Menu) -> Iterator[tuple[str, Miss, Branch]]:
     """(constraint, miss, branch) of every branch that a constraint cuts from the full tree."""
     size = problem.element_bytes
@@ -62,18 +79,10 @@ def _cuts(problem: Problem, machine: Machine, menu: Menu) -> Iterator[tuple[str,
             yield *cut, (tile_m, tile_n, 0, 0, 0, 0, 0)
             continue
         for warps_m, warps_n in menu.warps:
-            count = warps_m * warps_n
-            name, miss = "warps", constraints.warps(count)
-            if not miss:
-                name = "fragments"
-                miss = constraints.fragments(
-                    tile_m, tile_n, warps_m, warps_n, problem.columns_apart
-                )
-            if not miss:
-                name, miss = "accumulators", constraints.accumulators(tile_m, tile_n, count)
-            if miss:
-                yield name, miss, (tile_m, tile_n, 0, warps_m, warps_n, 0, 0)
+            if cut := _layout_cut(problem, tile_m, tile_n, warps_m, warps_n):
+                yield *cut, (tile_m, tile_n, 0, warps_m, warps_n, 0, 0)
                 continue
+            count = warps_m * warps_n
             a_pass = WARP * count * problem.a.vector_bytes
             b_pass = WARP * count * problem.b.vector_bytes
             for tile_k in menu.tile_k:

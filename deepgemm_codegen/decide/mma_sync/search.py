@@ -24,6 +24,7 @@ from deepgemm_codegen.decide.mma_sync.predict import (
     fixed_of,
     kernel_clocks,
     roofline,
+    scale_clocks,
 )
 from deepgemm_codegen.decide.mma_sync.registers import copied_vectors, operand_registers
 from deepgemm_codegen.decide.mma_sync.slices import Slice, Slices
@@ -79,7 +80,12 @@ def search(problem: Problem, machine: Machine, menu: Menu, below: float = inf) -
         menu: what may be chosen.
         below: clocks that a rival of another family takes; what does not cost less is left.
     """
-    whole = tuple(k for k in menu.tile_k if not constraints.slice_steps(k, problem.fragment_k))
+    whole = tuple(
+        k
+        for k in menu.tile_k
+        if not constraints.slice_steps(k, problem.fragment_k)
+        and not constraints.slice_block(k, scaled=problem.scaled)
+    )
     if not whole or below < roofline(problem, machine):
         return None
     if len(whole) < len(menu.tile_k):
@@ -181,7 +187,8 @@ class _Search:
             tiles_n = -(-n // tile_n)
             columns[tile_n] = tiles_n, n / tiles_n, tile_n * copy_b
         found = []
-        table = tile_table(machine, problem.element_bytes, problem.columns_apart, menu.warps)
+        apart = problem.columns_apart, problem.columns_within
+        table = tile_table(machine, problem.element_bytes, apart, menu.warps)
         for tile_m in menu.tile_m:
             tiles_m = -(-m // tile_m)
             rows, copy_m, finish_m = m / tiles_m, tile_m * copy_a, tile_m * finish
@@ -296,6 +303,7 @@ class _Search:
         slabs = slab_bytes(tile_n, warps_m)
         useful = useful_stages(entry.slices)
         feed = layout.shared + tile.copies
+        feed += scale_clocks(problem, tile_m, tile_k, warps_m, warps_n)
         finish = self.finish * tile_m * tile_n
         for blocks in self.menu.min_blocks:
             if blocks >= len(caps) or registers > caps[blocks]:

@@ -77,18 +77,23 @@ class Tile(NamedTuple):
 def layouts_of(
     machine: Machine,
     element_bytes: int,
-    columns_apart: int,
+    columns: tuple[int, int],
     tile_m: int,
     tile_n: int,
     warp_layouts: tuple[tuple[int, int], ...] = WARP_LAYOUTS,
 ) -> list[Layout]:
-    """The legal layouts of a tile, in the order of `warp_layouts`."""
+    """The legal layouts of a tile, in the order of `warp_layouts`.
+
+    ``columns`` are `Problem.columns_apart` and `columns_within`.
+    """
+    apart, within = columns
     found = []
     for warps_m, warps_n in warp_layouts:
         count = warps_m * warps_n
         if (
-            constraints.fragments(tile_m, tile_n, warps_m, warps_n, columns_apart)
+            constraints.fragments(tile_m, tile_n, warps_m, warps_n, apart)
             or constraints.warps(count)
+            or constraints.scales(tile_n, warps_n, within)
             or constraints.accumulators(tile_m, tile_n, count)
         ):
             continue
@@ -105,7 +110,7 @@ def layouts_of(
 def tile_table(
     machine: Machine,
     element_bytes: int,
-    columns_apart: int,
+    columns: tuple[int, int],
     warp_layouts: tuple[tuple[int, int], ...],
 ) -> dict[int, list[Tile]]:
     """All legal tiles by their rows; made once an architecture and list of layouts."""
@@ -113,9 +118,7 @@ def tile_table(
     for tile_m in TILE_MS:
         table[tile_m] = rows = []
         for tile_n in TILE_NS:
-            layouts = layouts_of(
-                machine, element_bytes, columns_apart, tile_m, tile_n, warp_layouts
-            )
+            layouts = layouts_of(machine, element_bytes, columns, tile_m, tile_n, warp_layouts)
             if layouts:
                 blocks = max(layout.blocks for layout in layouts)
                 shared = min(layout.shared for layout in layouts)

@@ -20,6 +20,7 @@ _WORDS: dict[str, set[str]] = {
     "discard": {"global", "L2"},
     "applypriority": {"global"} | _LEVELS,
     "nanosleep": {"u32"},
+    "pmevent": {"mask"},
     "createpolicy": {"fractional", "range", "cvt", "L2", "global", "b64"} | _LEVELS,
 }
 
@@ -38,6 +39,8 @@ def _createpolicy(emitter: Emitter, ins: Instruction) -> None:
     emitter.copy(out, emitter.constant("u64", 0))
 
 
-@semantics("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", destinations=0)
+@semantics(
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent", destinations=0
+)
 def _nothing(emitter: Emitter, ins: Instruction) -> None:
     _check(emitter, ins)
