@@ -47,6 +47,12 @@ SHAPES: dict[str, set[tuple[int, int, int, int, str, str]]] = {
         (4096, 2 * 2048, 7168, 1, "nt", ""),
         (4096, 7168, 2048, 1, "nt", ""),
     },
+    "deepseek_v3_cards": {
+        (64, 1536 + 512 + 64, 7168, 1, "nt", ""),
+        (4096, 128 * (128 + 128), 512, 1, "nt", ""),
+        (4096, 2 * 2048, 7168, 1, "nt", ""),
+        (4096, 7168, 2048, 1, "nt", ""),
+    },
     "decode": {
         (m, n, k, 1, layout, steps)
         for layout in ("nn", "nt", "tn", "tt")
@@ -94,10 +100,15 @@ SHAPES: dict[str, set[tuple[int, int, int, int, str, str]]] = {
     },
 }
 
-ARCHITECTURES = {"deepseek_v3": ("sm_90a",)}
+ARCHITECTURES = {"deepseek_v3": ("sm_90a",), "deepseek_v3_cards": ("sm_89", "sm_120")}
 """Those of a file, where they are not sm_80 and sm_90."""
 
-DTYPES = {"deepseek_v3": "e4m3", "decode": "bf16", "llama3_8b": "bf16"}
+DTYPES = {
+    "deepseek_v3": "e4m3",
+    "deepseek_v3_cards": "e4m3",
+    "decode": "bf16",
+    "llama3_8b": "bf16",
+}
 """The operands' type of a file, where it is not fp16."""
 
 
@@ -122,7 +133,7 @@ def test_every_shape_for_each_architecture(path: Path) -> None:
 
 
 def test_they_read_together() -> None:
-    assert len(read_all(FILES)) == 144
+    assert len(read_all(FILES)) == 152
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
