@@ -64,6 +64,8 @@ def draw(seed: int, number: int, archs: Sequence[str] = tuple(TYPES)) -> str:
         fields = _fields(chooser, archs)
         if fields["batch"] != 1:
             fields |= _strides(lying, fields)
+        if fields["dtype"] in ("e4m3", "e5m2") and lying.random() < 0.4:
+            fields |= {"scale_a": "1x128", "scale_b": "128x128"}
         try:
             return str(GemmSpec.from_fields(fields))
         except InputError:  # such as fp32 on tensor cores: not every combination is a spec

@@ -47,6 +47,31 @@ def random_spec(rng: random.Random) -> GemmSpec:
     return GemmSpec.from_fields(fields)
 
 
+def fp8_spec(rng: random.Random) -> GemmSpec:
+    """One valid spec of fp8 that mma.sync serves; most have scales by block."""
+    sizes = [size for size in SIZES if size % 16 == 0]
+    fields: dict[str, str | int] = {name: rng.choice(sizes) for name in ("m", "n", "k")}
+    if rng.random() < 0.2:
+        fields[rng.choice("mnk")] = rng.randint(1, 3000)
+    if rng.random() < 0.2:
+        fields["m"] = f"dynamic:{fields['m']}"
+    fields["layout"] = rng.choice(("nt", "nt", "nt", "nn", "tn", "tt"))
+    fields["dtype"], fields["dtype_b"] = rng.choice(("e4m3", "e5m2")), rng.choice(("e4m3", "e5m2"))
+    fields["arch"] = rng.choice(("sm_89", "sm_120"))
+    if rng.random() < 0.7:
+        fields |= {"scale_a": "1x128", "scale_b": "128x128"}
+    elif rng.random() < 0.2:
+        fields["accumulate"] = "fast"
+    if rng.random() < 0.2:
+        fields["batch"] = rng.choice((2, 3, 8))
+    if rng.random() < 0.4:
+        steps = ("bias", "bias,gelu", "residual", "scale:row", "quantize:e4m3")
+        fields["epilogue"] = rng.choice(steps)
+    if rng.random() < 0.15:
+        fields |= {"n": rng.choice((256, 4096, 7168)), "epilogue": "swiglu"}
+    return GemmSpec.from_fields(fields)
+
+
 def hopper_spec(rng: random.Random) -> GemmSpec:
     """One valid spec for sm_90a; most of its operands TMA can serve."""
     sizes = [size for size in SIZES if size % 8 == 0]

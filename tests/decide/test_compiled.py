@@ -14,7 +14,7 @@ from deepgemm_codegen.plan.mma_sync import MmaSync
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.toolchain import build_cubin
-from tests.decide.specs import hopper_spec, random_spec
+from tests.decide.specs import fp8_spec, hopper_spec, random_spec
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
 
@@ -62,7 +62,18 @@ FEW_SLICES = [  # whose tests ptxas made before the first slice, and kept
 ]
 
 
-@pytest.mark.parametrize("text", STAPLES + COPIES + NORMS + FEW_SLICES)
+FP8 = [  # sums that leave the tensor core, all of which ptxas would have waited in registers
+    f"{text} dtype=e4m3 arch={arch}{scales}"
+    for arch, scales in (
+        ("sm_89", ""),
+        ("sm_89", " scale_a=1x128 scale_b=128x128"),
+        ("sm_120", " scale_a=1x128 scale_b=128x128"),
+    )
+    for text in ("m=4096 n=4096 k=7168 layout=nt", "m=1008 n=1024 k=144 layout=tn epilogue=swiglu")
+]
+
+
+@pytest.mark.parametrize("text", STAPLES + COPIES + NORMS + FEW_SLICES + FP8)
 def test_staples_compile_without_spills(text: str) -> None:
     assert_fits(GemmSpec.from_text(text))
 
@@ -71,6 +82,13 @@ def test_a_sample_compiles_without_spills() -> None:
     rng = random.Random(41)
     for _ in range(8):
         assert_fits(random_spec(rng))
+
+
+@pytest.mark.full
+def test_forty_of_fp8_compile_without_spills() -> None:
+    rng = random.Random(44)
+    for _ in range(40):
+        assert_fits(fp8_spec(rng))
 
 
 @pytest.mark.full

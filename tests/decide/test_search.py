@@ -22,9 +22,11 @@ from deepgemm_codegen.decide.problem import problem_of
 from deepgemm_codegen.decide.split_k import cut
 from deepgemm_codegen.spec import GemmSpec
 from tests.decide.brute import least_cost
-from tests.decide.specs import mma_body, multiplied, random_spec, through_mma_sync
+from tests.decide.specs import fp8_spec, mma_body, multiplied, random_spec, through_mma_sync
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deepgemm_codegen.plan import KernelPlan
 
 
@@ -45,11 +47,21 @@ def some_of(menu: Menu, rng: random.Random) -> Menu:
     )
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(500, marks=pytest.mark.full)])
-def test_pruning_never_drops_the_optimum(count: int) -> None:
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [
+        (random_spec, 150),
+        (fp8_spec, 40),
+        pytest.param(random_spec, 500, marks=pytest.mark.full),
+        pytest.param(fp8_spec, 200, marks=pytest.mark.full),
+    ],
+)
+def test_pruning_never_drops_the_optimum(
+    make: Callable[[random.Random], GemmSpec], count: int
+) -> None:
     rng = random.Random(20)
     for _ in range(count):
-        spec = random_spec(rng)
+        spec = make(rng)
         arch = load_arch(spec.arch)
         problem, machine = problem_of(spec, arch), machine_of(arch, spec.dtype_a.name)
         menu = some_of(menu_for(problem), rng)

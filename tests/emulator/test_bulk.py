@@ -281,6 +281,7 @@ def test_what_has_no_semantics_is_refused_loudly(instruction: str, message: str)
 def test_hints_change_nothing() -> None:
     tensor, _ = plain()
     body = "prefetch.tensormap [%d0];\ngriddepcontrol.wait;\ngriddepcontrol.launch_dependents;"
+    body += "\npmevent 0;\npmevent.mask 6;"
     assert execute(body, [tensor]).findings == ()
 
 

@@ -43,7 +43,7 @@ isspacep.shared %p1, %d1; setmaxnreg.inc.sync.aligned.u32 232; elect.sync _|%p1,
 ld.shared::cluster.u32 %r1, [%r2]; st.shared::cluster.u32 [%r1], %r2;
 ld.acquire.gpu.global.u32 %r1, [%d1]; st.release.gpu.global.u32 [%d1], %r1;
 atom.acq_rel.gpu.global.add.u32 %r1, [%d1], 1; red.relaxed.gpu.global.add.u32 [%d1], 1;
-bar.arrive 1, 64; barrier.cta.sync.aligned 1, 64; bar.warp.sync -1; nanosleep.u32 5;
+bar.arrive 1, 64; barrier.cta.sync.aligned 1, 64; bar.warp.sync -1; nanosleep.u32 5; pmevent 3;
 griddepcontrol.wait; griddepcontrol.launch_dependents; prefetch.global.L2 [%d1]; activemask.b32 %r1;
 set.lt.u32.s32 %r1, %r2, %r3; cnot.b32 %r1, %r2; exit; trap;
 """
