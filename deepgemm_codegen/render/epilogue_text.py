@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.dtypes import INT32
 from deepgemm_codegen.epilogue import column_vectors
-from deepgemm_codegen.plan.bodies import MmaSync
+from deepgemm_codegen.plan.mma_sync import MmaSync
 from deepgemm_codegen.plan.wgmma import Wgmma
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import MmaSyncChoice
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import format_verdict, verify

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.checks import Settings
 from deepgemm_codegen.decide import MmaSyncChoice, decide
 from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.errors import InputError
@@ -309,7 +310,7 @@ def test_the_verdict_names_scales_that_were_left_out(letter: str) -> None:
     program = program_of(line_of(CASES["a slice a block"][0], "sm_89"), WHOLE)
     kind = "rows" if letter == "a" else "columns"
     source = re.sub(rf"= of_{kind}\[.*\];", "= 1.0f;", source_of(program))
-    verdict = judge(device_of(program, source), program, effort=0.3)
+    verdict = judge(device_of(program, source), program, Settings(effort=0.3))
     assert f"scale_{letter} was left out" in "\n".join(format_verdict(verdict))
 
 
@@ -370,4 +371,4 @@ def test_a_mutant_fails(case: str, pattern: str, replacement: str) -> None:
     program = program_of(line_of(text, ARCHES[len(case) % 2]), choice)
     source, count = re.subn(pattern, replacement, source_of(program))
     assert count
-    assert_wrong(program, source, effort=0.3)
+    assert_wrong(program, source, Settings(effort=0.3))
