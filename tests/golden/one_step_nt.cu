@@ -302,7 +302,7 @@ gemm_fp16_nt_1000xdyn1000x128_sm_89_90b51026(
 
         // -- main loop: slice s is multiplied while slice s + STAGES - 1 is on its way --
         u32 read = 0;
-#pragma unroll 1  // all slices' tests at once would not fit the registers
+#pragma unroll 1  // all slices at once would not fit the registers
         for (int slice = 0; slice < SLICES; ++slice) {
             cp_async_wait<STAGES - 2>();  // this thread's part of the slice has landed
             __syncthreads();  // the slice is complete, and nobody still reads the slot to fill

@@ -25,7 +25,7 @@ enum : i64 {  // leading dimensions, elements
 // ---- decisions -----------------------------------------------------------------------------
 // [D01] tile: as given
 //       a golden plan, chosen by hand
-// [D02] row scales: a kernel behind, 1 row a block
+// [D19] row scales: a kernel behind, 1 row a block
 //       a scale wants the whole row, left in fp32 by the kernel before; 2.9 us as predicted
 
 // ==== rows ===================================================================================

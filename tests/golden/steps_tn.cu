@@ -407,7 +407,7 @@ gemm_fp16_tn_100xdyn512x128_sm_89_3731e9fc(
         __syncthreads();  // slice 0 is complete
         if (0 < SLICES)
             load_fragments(0, read, 0);
-#pragma unroll 1  // all slices' tests at once would not fit the registers
+#pragma unroll 1  // all slices at once would not fit the registers
         for (int slice = 0; slice < SLICES; ++slice) {
             const int next = slice + STAGES - 1;
 #pragma unroll

@@ -371,4 +371,4 @@ def test_a_mutant_fails(case: str, pattern: str, replacement: str) -> None:
     program = program_of(line_of(text, ARCHES[len(case) % 2]), choice)
     source, count = re.subn(pattern, replacement, source_of(program))
     assert count
-    assert_wrong(program, source, Settings(effort=0.3))
+    assert_wrong(program, source, effort=0.3)
