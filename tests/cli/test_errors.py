@@ -228,8 +228,11 @@ kernels:
 
 
 @pytest.mark.parametrize("command", [("explain",), ("verify",), ("generate", "-o", "out")])
-def test_what_the_tree_refuses_stands_at_the_value(cli: Cli, command: tuple[str, ...]) -> None:
+def test_what_the_tree_refuses_stands_at_the_value(
+    cli: Cli, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Where the value is one of ``defaults``, at the kernel, which the defaults do not name."""
+    monkeypatch.chdir(tmp_path)
     Path("k.yaml").write_text(REFUSED, encoding="utf-8")
     result = cli(*command, "k.yaml", "-q")
     assert result.code == 2
@@ -243,7 +246,10 @@ def test_what_the_tree_refuses_stands_at_the_value(cli: Cli, command: tuple[str,
     ]
 
 
-def test_what_a_flag_brings_in_is_no_fault_of_the_file(cli: Cli) -> None:
+def test_what_a_flag_brings_in_is_no_fault_of_the_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     text = "kernels:\n  - {m: 64, n: 64, k: 64, arch: sm_80, stages: 2}\n"
     Path("k.yaml").write_text(text, encoding="utf-8")
     result = cli("explain", "k.yaml", "--stages=99")
