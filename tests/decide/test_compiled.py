@@ -158,6 +158,7 @@ SPILLED = [  # each did, by 16 to 768 bytes
         "m=dynamic:4096 n=dynamic:4096 k=192 dtype=int8 layout=tn batch=2"
         " epilogue=bias,gelu,quantize:int8 family=mma_sync arch=sm_86"
     ),
+    "m=384 n=dynamic:4096 k=128 layout=tn batch=8 family=mma_sync arch=sm_80",
     "m=4096 n=dynamic:4096 k=256 layout=nn dtype=bf16 repack=on arch=sm_120",
     "m=dynamic:8 n=dynamic:4096 k=dynamic:4096 layout=tt align_a=4 family=bandwidth arch=sm_100",
     (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.plan.layout import CHUNK_BYTES
 from deepgemm_codegen.plan.tiles import WARP
 
@@ -50,7 +51,8 @@ HOISTING = range(86, 90)
 """Architectures for which ptxas moves more tests and addresses ahead than registers hold."""
 
 MANY_SINGLE = 13
-"""An odd number of fragments from which on their addresses leave no room for such tests."""
+"""An odd number of fragments from which on their addresses leave no room for such tests; of slices
+of one step any odd number: 96x112x16 by 2x2 warps of sm_80 spilled 24 bytes."""
 
 ADDRESSING = 40
 """Registers for pointers, offsets, loop counters and predicates; read off ptxas, see above."""
@@ -187,8 +189,10 @@ def stays_rolled(
         arch: the architecture's number, such as 86.
         promoted: whether products are added apart.
     """
+    operands = tuple(operands)
     tested = sum(o.vectors for o in operands if o.in_flight and o.tail)
-    single = fragments_n % 2 == 1 and fragments_n >= MANY_SINGLE
+    one_step = k.tile * operands[0].dtype.bytes == FRAGMENT_BYTES
+    single = fragments_n % 2 == 1 and (one_step or fragments_n >= MANY_SINGLE)
     most = LAID_OUT_LONG if single or arch in HOISTING else LAID_OUT
     few = k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES
     return few and (promoted or tested > most)
