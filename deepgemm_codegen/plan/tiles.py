@@ -119,8 +119,8 @@ class Extent:
 
     @property
     def empty_parts(self) -> int:
-        """Parts of k that have no slice: a user may ask for more than there are."""
-        return 0 if self.dynamic else max(self.split - self.tiles, 0)
+        """Parts of k without a slice: a user may ask for more than there are. A whole k is none."""
+        return max(self.split - self.tiles, 0) if self.split > 1 and not self.dynamic else 0
 
     @property
     def tile_constant(self) -> str:

@@ -113,6 +113,25 @@ def test_a_note_of_the_architecture_goes_to_stderr_and_quiet_removes_it(cli: Cli
     assert silent.err == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (("--m=64", "--n=64", "--k=0"), ""),
+        (("--m=64", "--n=64", "--op=epilogue", "--epilogue=gelu"), ""),
+        (
+            ("--m=64", "--n=64", "--k=64", "--split-k=3", "--tile-k=32"),
+            "note: k = 64 is 2 slices: 1 of its 3 parts sum nothing\n",
+        ),
+    ],
+)
+def test_parts_of_k_that_sum_nothing_are_told(cli: Cli, words: tuple[str, ...], note: str) -> None:
+    """A k that is not cut has none, if it be 0."""
+    result = cli(*words, "--emit=cu")
+    assert result.code == 0
+    assert ("sum nothing" in result.err) == bool(note)
+    assert note in result.err
+
+
 def test_there_is_a_flag_for_every_field_and_override(cli: Cli) -> None:
     text = cli("--help").out
     for name in (*FIELDS, *OVERRIDES):

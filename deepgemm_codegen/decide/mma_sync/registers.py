@@ -9,9 +9,8 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.plan.bodies import FRAGMENT_BYTES
 from deepgemm_codegen.plan.layout import CHUNK_BYTES
-from deepgemm_codegen.plan.tiles import WARP
+from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES, WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
