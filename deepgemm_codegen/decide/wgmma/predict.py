@@ -70,12 +70,11 @@ for two rows at a time. Nine products took 13 to 69 less (``benchmarks/notes.md`
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
-INTEGER_FLOW = 2.15
+INTEGER_FLOW = 2.1
 """Further part that integers' math does not hide where consumers share a tile, for each part that
-power stretches math by: math is twice as fast beside the same bytes. Fitted as
-`writing.SLAB_WRITE`."""
+power stretches math by: math is twice as fast beside the same bytes. Fitted as `writing.WAYS`."""
 
-INTEGER_PAIR = 0.45
+INTEGER_PAIR = 0.32
 """Part of what power stretches integers' math by that blocks beside each other save, which share A:
 fitted as `INTEGER_FLOW`."""
 
@@ -90,6 +89,9 @@ TURN = 420
 TURN_HEAT, CLUSTER_HEAT = 0.03, 0.25
 """How much more of what power costs consumers that take turns pay, alone and in a cluster, in whose
 every slice tensor cores wait: part of math's heat."""
+
+INTEGER_TURN = 0.25
+"""The same of integers, alone or in a cluster: fitted as `INTEGER_FLOW`."""
 
 OVERHANG = 0.22
 """How much longer a lone consumer's slices take for each of its tiles that lies past n; why is not
@@ -145,7 +147,7 @@ def kernel_clocks(
     if task.kind.integers:
         slice_clocks += _integer_clocks(task, tile, cluster_n, min(work, flow))
     if tile.tiles_at_once > 1:
-        slice_clocks += tile.mma * (task.heat - 1) * (TURN_HEAT if cluster == 1 else CLUSTER_HEAT)
+        slice_clocks += tile.mma * (task.heat - 1) * _turn_heat(task, cluster)
         if cluster > 1:
             slice_clocks += CLUSTER_SLICE
     if tile.consumers == 1:
@@ -175,6 +177,13 @@ def _integer_clocks(task: Task, tile: Tile, cluster_n: int, hidden: float) -> fl
     heat = task.heat - 1
     shown = INTEGER_FLOW * heat * hidden if tile.tiles_at_once == 1 else 0.0
     return shown - (INTEGER_PAIR * heat * tile.mma if cluster_n > 1 else 0.0)
+
+
+def _turn_heat(task: Task, cluster: int) -> float:
+    """How much more of what power costs consumers in turns pay: part of math's heat."""
+    if task.kind.integers:
+        return INTEGER_TURN
+    return TURN_HEAT if cluster == 1 else CLUSTER_HEAT
 
 
 def _launches(task: Task, tiles: int, cluster: int, rounds: int) -> float:
@@ -214,7 +223,8 @@ def finish_clocks(task: Task, tile: Tile) -> float:
         others = (task.cluster_k - 1) / task.cluster_k
         return tile.gather_finish + others * tile.gather_read + steps / task.cluster_k
     leaves = task.leaves(tile.rows, tile.tile_n, whole_panels=tile.whole_panels)
-    steps += tile.tma_finish if leaves == "tma" else tile.slab_finish
+    finishes = {"tma": tile.tma_finish, "lanes": tile.lanes_finish, "rows": tile.rows_finish}
+    steps += finishes.get(leaves, tile.slab_finish)
     if tile.tiles_at_once == 1 and task.outlast and not task.kind.integers and not task.fits:
         steps *= 1 - DRIFT * task.outlast
     return steps

@@ -43,9 +43,10 @@ LEAST_LONG = 5
 of the time (64x8 to 64x80), with four 1.03 to 1.08 (64x112, 64x128)."""
 
 ROWS_RING = 165_000
-"""Bytes of a ring beside which TMA writes rows of a D that the L2 does not hold. In 128x128 with
-six, five, four slots 6144x3072x768 took 31.6, 28.2, 28.0 us, 6144x2304x768 with six, five 27.0,
-24.2."""
+"""Bytes of a ring beside which TMA writes rows of a D that the L2 does not hold, where writing it
+outlasts the math. In 128x128 with six, five, four slots 6144x3072x768 took 31.6, 28.2, 28.0 us,
+6144x2304x768 with six, five 27.0, 24.2; but 4096x4096x7168 in 128x256 with three, four 174.6,
+168.3."""
 
 ROUNDING = 1 - 1e-9
 """Keeps a floor below the cost it bounds when both round differently."""
@@ -266,7 +267,7 @@ def _counts(
     ):
         return ()
     room = machine.shared_per_block - (store if task.parts == 1 and not task.partial else 0)
-    if leaves == "rows" and len(menu.stages) > 1:
+    if leaves == "rows" and task.outlast and len(menu.stages) > 1:
         room = min(room, ROWS_RING)
     if constraints.alone(cluster_m * cluster_n, task.cluster_k):
         return ()

@@ -34,9 +34,9 @@ HEAT, HEAT_US = 0.315, 15.0
 Fitted as `predict` says: one number stands for the whole of power and boost. Tensor cores that wait
 for memory take less."""
 
-INTEGER_HEAT = 0.07
-"""The first of them for integers, fitted as `predict.INTEGER_FLOW`."""
-
+INTEGER_HEAT, INTEGER_HEAT_US = 0.09, 61.0
+"""Both for integers, whose long products are at the board's power cap. Fitted as
+`writing.WAYS`."""
 
 MOSTLY = 2 / 3
 """Part of device memory's bytes that A and B have where what they have on its way queues: slices of
@@ -162,7 +162,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
     once = operands / machine.dram_rate
     out = output_bytes(problem if together else cut(problem, parts)) / machine.dram_rate
     busy = math / max(math, once + out, 1.0)  # part of the time, at most, that tensor cores work
-    most = INTEGER_HEAT if kind.integers else HEAT
+    most, half = (INTEGER_HEAT, INTEGER_HEAT_US) if kind.integers else (HEAT, HEAT_US)
     return Task(
         problem=problem,
         kind=kind,
@@ -171,7 +171,7 @@ def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE
         units=problem.batch * parts,
         cluster_k=how.cluster_k,
         slices=slices,
-        heat=1 + most * math / (math + HEAT_US * machine.clock_mhz) * busy,
+        heat=1 + most * math / (math + half * machine.clock_mhz) * busy,
         once=once,
         out=out,
         tma_store=parts == 1 and spec.norm is None and store_of(spec, PANEL_BYTES) == "tma",

@@ -38,6 +38,10 @@ SHARED_RATE = 128
 FEED = 1.008
 """Clocks of shared memory charged for each that its bytes take."""
 
+INTEGER_MATH, INTEGER_FEED = 1.024, 0.89
+"""How much longer the math of integers takes than its rate says, and `FEED` of them. Fitted as
+`writing.WAYS`."""
+
 TWO_FRAGMENTS = 1.025
 """How much longer math takes with two fragments of 64 rows a consumer, each of which reads B again.
 Set, with `predict.TURN_HEAT`, by which plans of 85 measured problems come first; what lies within
@@ -54,6 +58,10 @@ measured (``benchmarks/notes.md``)."""
 FINISH_SLAB, PART = 0.038, 300
 """Those of an epilogue by slabs: an element, and one pass of a warp's slab, mostly latency. Fitted
 before consumers took turns."""
+
+FINISH_LANES, FINISH_ROWS, PART_ROWS = 0.037, 0.012, 360
+"""Those of an epilogue straight from registers and of one in rows by TMA, an element, and of both,
+64 columns of a consumer's fragment of rows. Fitted as `writing.WAYS`."""
 
 FINISH_SUMS = 4 / 64
 """Those of partial sums from registers, an element: stores of 64 bytes a clock. An estimate."""
@@ -118,6 +126,7 @@ class Tile(NamedTuple):
         stage_bytes: of a ring slot with its two barriers.
         tma_finish: clocks of the epilogue where D leaves by TMA.
         slab_finish: the same by slabs.
+        lanes_finish, rows_finish: the same straight from registers, and in rows by TMA.
         sums_finish: the same where partial sums leave straight from registers.
         gather_finish: the same where they meet in a cluster, but for what others' memory delivers.
         gather_read: clocks in which it would deliver a whole tile's sums.
@@ -135,6 +144,8 @@ class Tile(NamedTuple):
     promotion: float
     tma_finish: float
     slab_finish: float
+    lanes_finish: float
+    rows_finish: float
     sums_finish: float
     gather_finish: float
     gather_read: float
@@ -265,10 +276,13 @@ def _tile(
     mine = fragments * tiles_at_once // consumers
     if mine > 1:
         mma *= TWO_FRAGMENTS
+    if kind.integers:
+        mma *= INTEGER_MATH
     columns = result.panels(mine * FRAGMENT_M, tile_n)[0]
     panels = tile_n // result.halves // columns if columns else 0
     slab = result.slab_columns(tile_n)
     elements = (FINISH_OWN * mine * FRAGMENT_M + FINISH_TMA * tile_m) * tile_n
+    parts = PART_ROWS * mine * tile_n / 64
     turns = turn_bytes(consumers, tiles_at_once)
     reads = fragments * (FRAGMENT_M + tile_n) * PANEL_BYTES
     written = (tile_m + tile_n) * PANEL_BYTES
@@ -282,10 +296,12 @@ def _tile(
         consumers=consumers,
         tiles_at_once=tiles_at_once,
         mma=mma,
-        feed=FEED * (reads + written) / SHARED_RATE,
+        feed=(INTEGER_FEED if kind.integers else FEED) * (reads + written) / SHARED_RATE,
         promotion=promotion,
         tma_finish=FINISH + elements + (PANEL_BY_WARP if tiles_at_once == 1 else PANEL) * panels,
         slab_finish=FINISH + FINISH_SLAB * tile_m * tile_n + PART * mine * -(-tile_n // slab),
+        lanes_finish=FINISH + FINISH_LANES * tile_m * tile_n + parts,
+        rows_finish=FINISH + FINISH_ROWS * tile_m * tile_n + parts,
         sums_finish=FINISH + FINISH_SUMS * tile_m * tile_n,
         gather_finish=FINISH + GATHER + GATHER_WRITE * tile_m * tile_n,
         gather_read=GATHER_READ * tile_m * tile_n,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.decide.wgmma.consumer import FRAGMENT_M
-from deepgemm_codegen.plan.layout import row_panels
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
@@ -45,29 +44,47 @@ LAST_WRITE = 0.77
 together with the others, and what leaves their order and mends that of tiles that all run at a time
 (``benchmarks/results/program_sweep_batches_h200.json``)."""
 
-SLAB_WRITE, SLAB_FAR, SLAB_PARTIAL, WHOLE = 0.79, 0.62, 0.045, 256
-"""The same of what leaves by slabs, whatever the tile: at all, for rows of D that lie apart, and
-where a tile's rows are no whole pieces of so many bytes. These and the next were fitted, with
-`predict.INTEGER_FLOW`, `predict.INTEGER_PAIR` and `task.INTEGER_HEAT`, to 395 times of int8
-programs of 24 shapes (``benchmarks/results/program_sweep_int8_shapes_h200.json``, the set before
-it, and the picks of then)."""
 
-ROWS_FAR, BOXES_FAR = 0.5, 0.55
-"""`SLAB_FAR` of rows that TMA writes, whole, and by 256 bytes: int8 4096x32768x512 took 163
-to 173 us in 128x192 in turns, 171 in 128x128, 172 to 178 in 64x192, by slabs 176 to 182."""
+class Way(NamedTuple):
+    """What D costs that leaves otherwise than in panels by TMA.
 
-SLAB_SHOWN, SLAB_LAST = 0.3, 0.69
+    Attributes:
+        write: how much longer device memory takes to write it than to deliver as many bytes.
+        far: how much longer yet, where rows of D lie apart.
+        passed: clocks of a byte on the way on which slices arrive: what consumers in turns with
+            small tiles and a short k wait for (8192x960x320: 14.1 us in 64x128, 12.0 in 128x160).
+        last: clocks of the last tiles' writing at the end, for each that device memory needs.
+    """
+
+    write: float
+    far: float
+    passed: float
+    last: float
+
+
+WAYS = {
+    "slab": Way(0.79, 0.62, 0.025, 0.69),
+    "rows": Way(0.75, 0.4, 0.03, 0.56),
+    "lanes": Way(0.75, 0.0, 0.025, 0.79),
+}
+"""By `Task.leaves`. Those of slabs were fitted to 395 times of int8 programs of 24 shapes, before D
+of integers left otherwise (``benchmarks/results/program_sweep_int8_shapes_h200.json``, the set
+before it, and the picks of then); rows and lanes with `tile.INTEGER_MATH`, `tile.FINISH_LANES`,
+`task.INTEGER_HEAT`, `predict.INTEGER_FLOW`, `predict.INTEGER_PAIR` and `predict.INTEGER_TURN`, to
+552 programs of those shapes, by which plans come first more than by their times
+(``program_sweep_int8_again_h200.json``, ``program_sweep_int8_near_h200.json``)."""
+
+SLAB_PARTIAL, WHOLE = 0.045, 256
+"""`Way.far` more where a tile's rows are no whole pieces of so many bytes."""
+
+ROWS_HIGH = 0.95
+"""How much longer rows take that TMA writes from consumers who share a tile and have two fragments
+of rows each; why is not known. At 50176x256x64 in int8 256x128 took 14.6 us, 256x64 15.4, 128x128
+by one consumer 15.7, by two 16.3, 128x64 15.9, 128x256 16.1."""
+
+SHOWN, MEET = 0.3, 670
 """Part of the bytes' clocks that consumers who share a tile wait in any case where rows of D lie
-apart, and that the last tiles take at the end."""
-
-SLAB_PASS, SLAB_MEET = 0.025, 670
-"""Clocks of a byte of D, and of two blocks of a cluster, on the way on which slices arrive: what
-consumers in turns with small tiles and a short k wait for (8192x960x320: 14.1 us in 64x128, 12.0 in
-128x160)."""
-
-ROWS_PASS = 1 / 30
-"""`SLAB_PASS` of rows that TMA writes and the L2 does not hold, near `PASS`: 64x192 took longer
-than 128x192 at int8 4096x32768x512."""
+apart; and clocks of two blocks of a cluster on the way on which slices arrive."""
 
 
 class Writing(NamedTuple):
@@ -111,19 +128,19 @@ def writing(
     crowded = crowd(task, waiting) if task.sparse and not fits else 1.0
     leaves = task.leaves(tile.rows, tile.tile_n, whole_panels=tile.whole_panels)
     if not task.partial and leaves != "tma":
+        way = WAYS[leaves]
         apart = 0.0 if fits else _apart(task)
-        far = SLAB_FAR
-        if leaves == "rows":
-            far = ROWS_FAR if row_panels(tile.tile_n)[1] > 2 else BOXES_FAR
-        if tile.tile_n * task.problem.d_bytes % WHOLE:
+        far = way.far
+        if leaves == "slab" and tile.tile_n * task.problem.d_bytes % WHOLE:
             far += SLAB_PARTIAL
-        written = out * (SLAB_WRITE + apart * far)
-        written *= crowded
-        way = ROWS_PASS if leaves == "rows" and not fits else SLAB_PASS
-        passed = way * tile.tile_m * tile.tile_n * task.problem.d_bytes
-        passed += SLAB_MEET * (cluster != (1, 1))
-        shown = SLAB_SHOWN * apart * out
-        return Writing(once / rounds + written, written, shown, passed, SLAB_LAST * out)
+        written = out * (way.write + apart * far) * crowded
+        if leaves == "rows" and tile.tiles_at_once == 1 and tile.rows > FRAGMENT_M:
+            written *= ROWS_HIGH
+        passed = way.passed * tile.tile_m * tile.tile_n * task.problem.d_bytes
+        passed += MEET * (cluster != (1, 1))
+        return Writing(
+            once / rounds + written, written, SHOWN * apart * out, passed, way.last * out
+        )
     columns, problem = tile.tile_n * cluster[1], task.problem
     written = out * (1.0 if fits else _factor(task, columns))
     if tile.tiles_at_once > 1 and tile.tile_m > FRAGMENT_M and not fits:
