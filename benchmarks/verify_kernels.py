@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 def judge(
     job: tuple[str, str, str, int], effort: float = 1.0, leave: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """The verdict on one spec, as a JSON object.
+    """The verdict on one spec, as a JSON object; ``lack`` is why this machine can give none.
 
     Args:
         job: the spec, where it is from, where it is judged, the seed.
@@ -37,6 +37,7 @@ def judge(
     from deepgemm_codegen.arch import load_arch
     from deepgemm_codegen.checks import DEFAULT_CHECKS, Settings
     from deepgemm_codegen.decide import decide
+    from deepgemm_codegen.errors import EnvironmentLackError
     from deepgemm_codegen.harness import as_json, format_verdict
     from deepgemm_codegen.render import render_program
     from deepgemm_codegen.spec import GemmSpec
@@ -53,7 +54,10 @@ def judge(
 
     settings = Settings(seed, effort, DEFAULT_CHECKS - leave)
     begun = time.process_time()
-    verdict = verdict_of(program, build, on=on, settings=settings)  # type: ignore[arg-type]
+    try:
+        verdict = verdict_of(program, build, on=on, settings=settings)  # type: ignore[arg-type]
+    except EnvironmentLackError as error:
+        return {"source": source, "spec": text, "lack": str(error)}
     return {
         "source": source,
         "spec": text,
@@ -95,6 +99,8 @@ def main() -> int:
         properties = cupy.cuda.runtime.getDeviceProperties(0)
         machine["gpu"] = properties["name"].decode()
         machine["driver"] = str(cupy.cuda.runtime.driverGetVersion())
+    lacking = [record for record in records if "lack" in record]
+    records = [record for record in records if "lack" not in record]
     failed = [record for record in records if not record["passed"]]
     for index in ended.running:
         print(f"running when the time was over: {jobs[index][0]}")
@@ -109,6 +115,7 @@ def main() -> int:
         "",
         *(f"- {key}: {value}" for key, value in machine.items()),
         f"- {len(records) - len(failed)} of {len(records)} judged passed, {len(jobs)} asked",
+        *(f"- not judged: {record['lack']}" for record in lacking),
         f"- seed: {options.seed}",
         "",
         "| kernel | from | verdict |",
@@ -120,10 +127,13 @@ def main() -> int:
         text = f"{verdict}{'; ' if notes else ''}{notes}"
         lines.append(f"| {record['name']} | {record['source']} | {text} |")
     stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    print(f"{len(records) - len(failed)} of {len(jobs)} passed")
+    for record in lacking:
+        print(f"not judged: {record['lack']}")
+    passed, able = len(records) - len(failed), len(jobs) - len(lacking)
+    print(f"{passed} of {able} passed")
     for record in failed:
         print(record["line"])
-    return int(len(records) - len(failed) < len(jobs))
+    return int(passed < able)
 
 
 if __name__ == "__main__":

@@ -334,10 +334,10 @@ gemm_fp16_nn_100xdyn3000x256_sm_80_c96e9aaa_product(
 // ==== rows ===================================================================================
 namespace rows {
 enum : int {
-    WARPS_N = 4,  // of a row, which a block has
-    MIN_BLOCKS = 9,
+    WARPS_N = 8,  // of a row, which a block has
+    MIN_BLOCKS = 5,
     WIDEST = 4,  // elements that a thread takes at a time
-    HELD = 24,  // elements that a thread holds
+    HELD = 12,  // elements that a thread holds
 };
 
 // ---- what follows from them ----------------------------------------------------------------

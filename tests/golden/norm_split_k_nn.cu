@@ -346,7 +346,7 @@ gemm_fp16_nn_dyn512xdyn512x1024_sm_90_98df24ac_product(
 namespace rows {
 enum : int {
     TILE_M = 4,  // rows of a block, each a warp's
-    MIN_BLOCKS = 10,
+    MIN_BLOCKS = 9,
     WIDEST = 4,  // elements that a thread takes at a time
     HELD = 16,  // elements that a thread holds
     SPLIT_K = 3,

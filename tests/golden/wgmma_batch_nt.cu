@@ -527,7 +527,7 @@ gemm_fp16_nt_1000x384x40_sm_90a_fae60766(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             named_barrier(1 + consumer);
-            if (warp == 0 && elect_one()) {
+            if (thread == 0) {
                 tma_store_3d(&map_d, n0 + first, m0, batch, panel);
                 tma_store_commit();
             }

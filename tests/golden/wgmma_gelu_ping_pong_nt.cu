@@ -552,7 +552,7 @@ gemm_fp16_nt_1024x960x1024_sm_90a_6f24d6b0(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             named_barrier(1 + consumer);
-            if (warp == 0 && elect_one()) {
+            if (thread == 0) {
                 tma_store(&map_d, n0 + first, m0, panel);
                 tma_store_commit();
             }

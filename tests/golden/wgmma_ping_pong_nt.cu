@@ -486,7 +486,7 @@ gemm_bf16_nt_4096x2112x768_sm_90a_d27efece(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             named_barrier(1 + consumer);
-            if (warp == 0 && elect_one()) {
+            if (thread == 0) {
                 tma_store(&map_d, n0 + first, m0, panel);
                 tma_store_commit();
             }

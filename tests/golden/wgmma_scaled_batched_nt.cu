@@ -583,7 +583,7 @@ gemm_e4m3_nt_dyn256x1000x512_sm_90a_3a1ff0c7(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             named_barrier(1 + consumer);
-            if (warp == 0 && elect_one()) {
+            if (thread == 0) {
                 tma_store_3d(&map_d, n0 + first, m0, batch, panel);
                 tma_store_commit();
             }

@@ -584,7 +584,7 @@ gemm_e4m3_nt_1000x1024x512_sm_90a_f04d0f36(
                 }
             fence_proxy_async();  // TMA reads what these threads wrote
             named_barrier(1 + consumer);
-            if (warp == 0 && elect_one()) {
+            if (thread == 0) {
                 tma_store(&map_d, n0 + first, m0, panel);
                 tma_store_commit();
             }

@@ -59,8 +59,8 @@ class RowTask(NamedTuple):
 
     @property
     def crowded(self) -> bool:
-        """Whether a kernel with a text for any length has such vectors under way."""
-        return self.wide and self.checked
+        """Whether a kernel with a text for any length has such vectors, or fp32 sums, under way."""
+        return self.checked and (self.wide or self.parts > 0)
 
     def blocks(self, warps_m: int) -> int:
         """Blocks of the grid, of which each has so many rows of a matrix."""
