@@ -125,7 +125,7 @@ _FORMS: dict[Version, str] = {
         activemask.b32
         nanosleep.u32
         (bra|ret|call)(.uni)?
-        exit|trap|brkpt
+        exit|trap|brkpt|pmevent(.mask)?
     """,
     (6, 5): """
         ldmatrix<matrix>(.shared)?.b16
