@@ -84,7 +84,8 @@ def long_slices_tried(task: Task, choice: WgmmaChoice, menu: WgmmaMenu) -> bool:
 def ring_tried(task: Task, choice: WgmmaChoice, menu: WgmmaMenu) -> bool:
     """Whether the tree tries a ring so deep beside rows of D that TMA writes."""
     rows = choice.tile_m * choice.tiles_at_once // choice.consumers
-    if task.leaves(rows, choice.tile_n, whole_panels=False) != "rows" or len(menu.stages) == 1:
+    by_rows = task.leaves(rows, choice.tile_n, whole_panels=False) == "rows"
+    if not by_rows or not task.outlast or len(menu.stages) == 1:
         return True
     slot = (choice.tile_m + task.landed_columns(choice.tile_n)) * 128 + 16
     return choice.stages * choice.tile_k // task.kind.tile_k * slot <= ROWS_RING
