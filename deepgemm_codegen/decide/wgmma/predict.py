@@ -223,8 +223,12 @@ def finish_clocks(task: Task, tile: Tile) -> float:
         others = (task.cluster_k - 1) / task.cluster_k
         return tile.gather_finish + others * tile.gather_read + steps / task.cluster_k
     leaves = task.leaves(tile.rows, tile.tile_n, whole_panels=tile.whole_panels)
-    finishes = {"tma": tile.tma_finish, "lanes": tile.lanes_finish, "rows": tile.rows_finish}
-    steps += finishes.get(leaves, tile.slab_finish)
+    steps += {
+        "tma": tile.tma_finish,
+        "rows": tile.rows_finish,
+        "lanes": tile.lanes_finish,
+        "slab": tile.slab_finish,
+    }[leaves]
     if tile.tiles_at_once == 1 and task.outlast and not task.kind.integers and not task.fits:
         steps *= 1 - DRIFT * task.outlast
     return steps

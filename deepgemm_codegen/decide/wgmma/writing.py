@@ -78,9 +78,9 @@ SLAB_PARTIAL, WHOLE = 0.045, 256
 """`Way.far` more where a tile's rows are no whole pieces of so many bytes."""
 
 ROWS_HIGH = 0.95
-"""How much longer rows take that TMA writes from consumers who share a tile and have two fragments
-of rows each; why is not known. At 50176x256x64 in int8 256x128 took 14.6 us, 256x64 15.4, 128x128
-by one consumer 15.7, by two 16.3, 128x64 15.9, 128x256 16.1."""
+"""Part of `Way.write` that rows take which TMA writes from consumers who share a tile and have two
+fragments of rows each; why is not known. At 50176x256x64 in int8 256x128 took 14.6 us, 256x64 15.4,
+128x128 by one consumer 15.7, by two 16.3, 128x64 15.9, 128x256 16.1."""
 
 SHOWN, MEET = 0.3, 670
 """Part of the bytes' clocks that consumers who share a tile wait in any case where rows of D lie
