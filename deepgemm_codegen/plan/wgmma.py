@@ -42,6 +42,8 @@ class Wgmma:
         tile_m, tile_n, tile_k: elements of the block tile; tile_k is one 128-byte row, or two.
         consumers: consumer warpgroups.
         tiles_at_once: tiles in the consumers' hands: 1, cooperative; 2, ping-pong.
+        lag: slices by which the second of two consumers ends a shared tile after the first; 0 where
+            they end together.
         stages: ring slots in shared memory.
         turns: whether slots are filled again. Not where each slice of a block's only tile has one.
         cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
@@ -73,6 +75,7 @@ class Wgmma:
     tile_k: int
     consumers: int
     tiles_at_once: int
+    lag: int
     stages: int
     turns: bool
     cluster_m: int
@@ -159,6 +162,14 @@ class Wgmma:
         """Path of the main loop's template below ``templates/``."""
         stem = "overlapped" if self.overlapped else "apart" if self.promoted else "in_flight"
         return f"loops/wgmma_{stem}.cu.j2"
+
+    @property
+    def lag_from(self) -> int:
+        """Slices of a tile from which on there is the lag, where only the launch tells them.
+
+        See `decide.wgmma.lagging` for what fewer would do.
+        """
+        return max(self.stages - self.lag, 2 * self.lag + 1)
 
     @property
     def scale_n(self) -> int:

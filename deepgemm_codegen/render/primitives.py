@@ -107,6 +107,8 @@ def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
         names.append(("cluster", 0))
     if body.promoted:
         names.append(("hide", 0))
+    if body.lag:
+        names.append(("lag", 0))
     alone = [operand for operand in body.operands if not operand.shared]
     names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
     if body.cleared:

@@ -36,6 +36,7 @@ enum : int {
     TILE_K = 64,
     CONSUMERS = 2,
     STAGES = 4,
+    LAG = 3,  // slices by which consumer 1 ends a tile later
     CLUSTER_M = 2,
     CLUSTER_N = 1,
     CLUSTER = CLUSTER_M * CLUSTER_N,
@@ -245,6 +246,18 @@ __device__ __forceinline__ void tma_multicast(u32 target, const TensorMap* map, 
                  : "memory");
 }
 
+// Says that the first consumer has started all of its tile.
+__device__ __forceinline__ void lag_ends()
+{
+    asm volatile("bar.arrive 3, 256;" : : : "memory");
+}
+
+// Waits for that.
+__device__ __forceinline__ void lag_wait()
+{
+    asm volatile("bar.sync 3, 256;" : : : "memory");
+}
+
 // One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
 __device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int inner, int outer,
                                          u32 barrier)
@@ -390,7 +403,11 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
 
         // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
         int previous = 0;
+        // Consumer 1 starts its last slices when consumer 0 has started all of its own: then one of
+        // them multiplies while the other writes.
+        const int held = consumer == 1 ? slices_to_sum - LAG : -1;
         for (int slice = 0; slice < slices_to_sum; ++slice) {
+            if (slice == held) lag_wait();
             mbarrier_wait(full + slot * 8, parity);
             const u32 ahead = slot * (STAGE_BYTES / 16);
             pin(acc);
@@ -413,6 +430,7 @@ gemm_fp16_nt_1408x1400x512_sm_90a_658d3871(
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
         }
+        if (consumer == 0 && slices_to_sum > 0) lag_ends();
         wgmma_wait<0>();
         pin(acc);
         if (slices_to_sum > 0)

@@ -37,6 +37,7 @@ enum : int {
     TILE_K = 64,
     CONSUMERS = 2,
     STAGES = 3,
+    LAG = 2,  // slices by which consumer 1 ends a tile later
     RASTER_GROUP = 16,
     D_VECTOR = 2,
     PRODUCER_REGISTERS = 24,
@@ -238,6 +239,18 @@ __device__ __forceinline__ void wgmma(float (&d)[TILE_N / 8][4], u64 a, u64 b)
 __device__ __forceinline__ void mbarrier_arrive(u32 barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
+// Says that the first consumer has started all of its tile.
+__device__ __forceinline__ void lag_ends()
+{
+    asm volatile("bar.arrive 3, 256;" : : : "memory");
+}
+
+// Waits for that.
+__device__ __forceinline__ void lag_wait()
+{
+    asm volatile("bar.sync 3, 256;" : : : "memory");
 }
 
 // One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
@@ -488,7 +501,11 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
 
         // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
         int previous = 0;
+        // Consumer 1 starts its last slices when consumer 0 has started all of its own: then one of
+        // them multiplies while the other writes.
+        const int held = consumer == 1 ? slices_to_sum - LAG : -1;
         for (int slice = 0; slice < slices_to_sum; ++slice) {
+            if (slice == held) lag_wait();
             mbarrier_wait(full + slot * 8, parity);
             const u32 ahead = slot * (STAGE_BYTES / 16);
             pin(acc);
@@ -511,6 +528,7 @@ gemm_fp16_nt_4000x4000x1024_sm_90a_7097fd15(
             slot = slot + 1 == STAGES ? 0 : slot + 1;
             parity ^= slot == 0;  // the next round
         }
+        if (consumer == 0 && slices_to_sum > 0) lag_ends();
         wgmma_wait<0>();
         pin(acc);
         if (slices_to_sum > 0)

@@ -11,6 +11,7 @@ from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import canonical_steps, promotes
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
 from deepgemm_codegen.decide.wgmma import consumer
+from deepgemm_codegen.decide.wgmma.lagging import lag
 from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.decide.wgmma.tile import slab_columns
 from deepgemm_codegen.epilogue import column_vectors
@@ -70,6 +71,15 @@ class WgmmaChoice:
         """Slices that a block of a cluster along k sums, at most."""
         return -(-spec.k.size // (self.tile_k * self.cluster_k))
 
+    def lag(self, spec: GemmSpec, *, promoted: bool) -> int:
+        """Slices by which the second consumer ends a tile after the first: see `lagging`."""
+        if promoted or self.cluster_k > 1:  # along k all meet behind the last slice
+            return 0
+        if self.consumers != 2 or self.tiles_at_once > 1:  # in turn one writes as it is
+            return 0
+        k = extents_of(spec, self.tile_m, self.tile_n, self.tile_k, split_k=self.split_k)[2]
+        return lag(self.tile_m, self.tile_n, k, self.stages)
+
     def program(self, spec: GemmSpec, arch: Arch, decisions: tuple[Decision, ...] = ()) -> Program:
         """The program of the choice, which the constraints have passed."""
         extents = extents_of(
@@ -101,6 +111,7 @@ class WgmmaChoice:
             tile_k=self.tile_k,
             consumers=self.consumers,
             tiles_at_once=self.tiles_at_once,
+            lag=self.lag(spec, promoted=promoted),
             stages=self.stages,
             turns=self.cluster_k == 1 or k.dynamic or self._slices(spec) > self.stages,
             cluster_m=self.cluster_m,

@@ -32,7 +32,7 @@ def answers(
         ("family", "wgmma", family_reason),
         ("mma shape", *_mma(task, choice)),
         ("tile", *_tile(task, choice, prediction)),
-        ("warps", *_consumers(choice)),
+        ("warps", *_consumers(spec, task, choice)),
         ("copy of A", *_copy(task, "A", choice.tile_m, choice.tile_k, choice.cluster_n)),
         ("copy of B", *_copy(task, "B", choice.tile_n, choice.tile_k, choice.cluster_m)),
         ("swizzle", "A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
@@ -78,7 +78,7 @@ def _tile(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str,
     )
 
 
-def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
+def _consumers(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
     rows = choice.tile_m * choice.tiles_at_once // choice.consumers
     words = "1 consumer" if choice.consumers == 1 else f"{choice.consumers} consumers"
     sums = rows * choice.tile_n // 128
@@ -86,6 +86,9 @@ def _consumers(choice: WgmmaChoice) -> tuple[str, str]:
     if choice.tiles_at_once > 1:
         words += " in turn"
         reason += "; one writes, one multiplies"
+    behind = choice.lag(spec, promoted=task.kind.promoted)
+    if behind:
+        reason += f"; the second ends {behind} slices later"
     return f"{words}, 1 producer", reason
 
 
