@@ -45,6 +45,7 @@ class Gpu:
         l2_mb: L2 cache, MB.
         memory_gbs: memory bandwidth, GB/s.
         clock_mhz: boost clock that the cost model reckons with, MHz.
+        mma_flops_per_clock: see `Arch`, of the types in which it differs from the file's others.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Gpu:
     l2_mb: int
     memory_gbs: int
     clock_mhz: int
+    mma_flops_per_clock: Rates = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
             f"arch = {text}: no facts for sm_{number}; known: {', '.join(known_targets())}"
             f" (the nearest is '{close}')"
         )
-    gpus = tuple(Gpu(**entry) for entry in facts["gpus"])
+    gpus = tuple(Gpu(**{**entry, "mma_flops_per_clock": _rates(entry)}) for entry in facts["gpus"])
     chosen = _choose_gpu(gpus, gpu, f"sm_{served}")
     if sms:
         chosen = replace(chosen, sms=sms)
@@ -240,7 +242,9 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         blocks_per_sm=facts["blocks_per_sm"],
         registers_per_sm=facts["registers_per_sm"],
         mma_bytes=facts["mma_bytes"],
-        mma_flops_per_clock=tuple(facts["mma_flops_per_clock"].items()),
+        mma_flops_per_clock=tuple(
+            {**dict(_rates(facts)), **dict(chosen.mma_flops_per_clock)}.items()
+        ),
         fp8_sum_bits=facts.get("fp8_sum_bits", 23),
         cp_async=facts["cp_async"],
         fma_per_clock=facts["fma_per_clock"],
@@ -249,6 +253,11 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         wgmma_l2_bytes_per_clock=wgmma.get("l2_bytes_per_clock", 0),
         note="; ".join(notes),
     )
+
+
+def _rates(facts: dict[str, Any]) -> Rates:
+    """What a file, or a GPU in it, says of mma.sync."""
+    return tuple(facts.get("mma_flops_per_clock", {}).items())
 
 
 def _choose_gpu(gpus: tuple[Gpu, ...], wanted: str, arch: str) -> Gpu:

@@ -67,20 +67,26 @@ _WRITTEN = {
 MULTIPLIED = tuple(name for name, dtype in DTYPES.items() if dtype.accumulator and dtype != FP32)
 """Operand types that a matrix instruction may have."""
 
-_GPU = {
-    "name": Fact("the name, as its vendor writes it", "text"),
-    "sms": Fact("multiprocessors", high=4096),
-    "l2_mb": Fact("L2 cache", unit="MB", high=4096),
-    "memory_gbs": Fact("memory bandwidth", unit="GB/s", high=100_000),
-    "clock_mhz": Fact("boost clock that the cost model reckons with", unit="MHz", high=10_000),
-}
-
 _FLOPS = Fact(
     "work of a multiprocessor through mma.sync, by operand type; a type that is missing has no"
     " hardware",
     "rates",
     unit="FLOP a clock",
 )
+
+_GPU = {
+    "name": Fact("the name, as its vendor writes it", "text"),
+    "sms": Fact("multiprocessors", high=4096),
+    "l2_mb": Fact("L2 cache", unit="MB", high=4096),
+    "memory_gbs": Fact("memory bandwidth", unit="GB/s", high=100_000),
+    "clock_mhz": Fact("boost clock that the cost model reckons with", unit="MHz", high=10_000),
+    "mma_flops_per_clock": Fact(
+        "as outside, of the types in which this GPU differs",
+        "rates",
+        unit=_FLOPS.unit,
+        optional=True,
+    ),
+}
 
 _L2_RATE = Fact(
     "what the L2 sustains to each multiprocessor when all read", unit="bytes a clock", high=4096
@@ -285,6 +291,10 @@ class _Reader:
         for place, gpu in enumerate(names):
             if gpu in names[:place]:
                 self._fail(f"gpus[{place}].name", f"gpus: two are named {gpu}; leave out one")
+            for dtype in facts["gpus"][place].get("mma_flops_per_clock", ()):
+                if dtype not in facts["mma_flops_per_clock"]:
+                    key = f"gpus[{place}].mma_flops_per_clock.{dtype}"
+                    self._fail(key, f"{key}: mma_flops_per_clock has no {dtype}; give it there")
         for dtype in facts["mma_flops_per_clock"]:
             if facts["mma_bytes"] == _NARROW and dtype not in _NARROW_TYPES:
                 self._fail(

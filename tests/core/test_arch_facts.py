@@ -136,7 +136,7 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
         "sm: 72",
         (
             "6: unknown key 'gpus[1].sm' (did you mean 'sms'?); known: name, sms, l2_mb,"
-            " memory_gbs, clock_mhz"
+            " memory_gbs, clock_mhz, mma_flops_per_clock"
         ),
     ),
     "a key twice": (
@@ -156,6 +156,20 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
         "fp16: 512",
         "fp16: 0",
         "18: mma_flops_per_clock.fp16 = 0: give a whole number from 1 to 1048576 (FLOP a clock)",
+    ),
+    "a rate of a type that the architecture has not": (
+        "clock_mhz: 1740, mma_flops_per_clock: {fp16: 1024, bf16: 1024}",
+        "clock_mhz: 1740, mma_flops_per_clock: {e4m3: 2048}",
+        ("7: gpus[2].mma_flops_per_clock.e4m3: mma_flops_per_clock has no e4m3; give it there"),
+    ),
+    "a GPU without rates": (
+        "clock_mhz: 1740, mma_flops_per_clock: {fp16: 1024, bf16: 1024}",
+        "clock_mhz: 1740, mma_flops_per_clock: {}",
+        (
+            "7: gpus[2].mma_flops_per_clock = a table: give a table of operand types, each with a"
+            " whole number above 0 (FLOP a clock): as outside, of the types in which this GPU"
+            " differs"
+        ),
     ),
     "a GPU twice": (
         "name: A40",
@@ -314,3 +328,22 @@ def test_an_unknown_architecture_names_the_numerically_nearest() -> None:
     for given, close in (("sm_70", "sm_75"), ("sm_61", "sm_75"), ("sm_99", "sm_100")):
         with pytest.raises(InputError, match=rf"\(the nearest is '{close}'\)$"):
             load_arch(given)
+
+
+@pytest.mark.parametrize(
+    ("arch", "gpu", "dtype", "tflops"),
+    [
+        ("sm_89", "L4", "fp16", 121),
+        ("sm_89", "L40S", "e4m3", 733),
+        ("sm_89", "RTX 4090", "fp16", 165),
+        ("sm_86", "A10", "bf16", 125),
+        ("sm_86", "A40", "fp16", 149.7),
+        ("sm_86", "RTX 3090", "fp16", 71),
+        ("sm_86", "A10", "int8", 250),
+    ],
+)
+def test_a_gpu_computes_at_its_own_rate(arch: str, gpu: str, dtype: str, tflops: float) -> None:
+    """As the data sheets have it, dense, sums in fp32 (of int8 in int32)."""
+    facts = load_arch(arch, gpu)
+    rate = facts.mma_rate(dtype) * facts.gpu.sms * facts.gpu.clock_mhz / 1e6
+    assert rate == pytest.approx(tflops, rel=0.015)
