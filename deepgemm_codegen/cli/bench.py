@@ -58,7 +58,9 @@ def _bench(
     from deepgemm_codegen.harness.bench_gpu import find_bench_gpu  # noqa: PLC0415
 
     device = find_bench_gpu(seed)
-    entries = _built(requests, device.machine.arch, jobs or os.cpu_count() or 1)
+    against = against or "cublas"
+    here, jobs = device.machine.arch, jobs or os.cpu_count() or 1
+    entries = _built(requests, here, jobs, beside=against != "none")
     progress = Progress(len(entries), console)
 
     def finished(row: Row) -> None:
@@ -69,7 +71,7 @@ def _bench(
             place = f"{row.where}: " if row.where else ""
             console.problem(f"error: {place}{row.name}: {row.message}")
 
-    report = run_bench(entries, device, against=against or "cublas", progress=finished)
+    report = run_bench(entries, device, against=against, progress=finished)
     progress.done()
     code = _conclude(report, min_ratio, console)
     _print(report, as_json, {"exit_code": code, "min_ratio": min_ratio, "seed": seed})
@@ -133,8 +135,14 @@ def _coloured(report: Report) -> str:
     return render(report)
 
 
-def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Row]:
+def _built(requests: Sequence[Request], here: str, jobs: int, *, beside: bool) -> list[Entry | Row]:
     """Every kernel built for the device, by several processes, before anything is timed.
+
+    Args:
+        requests: the kernels.
+        here: the device's architecture.
+        jobs: most processes.
+        beside: whether a kernel with steps has its plain product built, too.
 
     Raises:
         EnvironmentLackError: there is no compiler, or a process died.
@@ -142,7 +150,7 @@ def _built(requests: Sequence[Request], here: str, jobs: int) -> list[Entry | Ro
     from deepgemm_codegen.batch.bench_entry import build_entry  # noqa: PLC0415
     from deepgemm_codegen.harness.bench_data import Row  # noqa: PLC0415
 
-    tasks = [(str(request.spec), request.where, here) for request in requests]
+    tasks = [(str(request.spec), request.where, here, beside) for request in requests]
     made: list[Entry | Row] = []
     for request, result in zip(requests, in_processes(build_entry, tasks, jobs), strict=True):
         if isinstance(result, EnvironmentLackError):
@@ -163,8 +171,9 @@ COMMAND = Command(
         SectionedOption(
             ["--against"],
             type=click.Choice(("cublas", "none")),
-            help="what to compare with: cuBLAS's default algorithm and the best of cublasLt's top"
-            " eight, or nothing  [default: cublas]",
+            help="what to compare with: cuBLAS's default algorithm, the best of cublasLt's top"
+            " eight and, of a kernel with epilogue steps, our own without them; or nothing"
+            "  [default: cublas]",
             section=_SECTION,
         ),
         SectionedOption(

@@ -19,9 +19,10 @@ from deepgemm_codegen.harness.bench_stats import (
     sets_for,
     work_of,
 )
+from deepgemm_codegen.harness.bench_words import choice_of
 from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.problem import bind
-from deepgemm_codegen.plan import Bandwidth, MmaSync, Rows, Simt, Wgmma
+from deepgemm_codegen.plan import Simt, Wgmma
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,30 +85,6 @@ def unit_of(plan: KernelPlan) -> Unit:
     """The instruction that a plan multiplies with, whose ceiling it stands under."""
     units: dict[type, Unit] = {Wgmma: "wgmma", Simt: "fp32 FMA"}
     return units.get(type(plan.body), "mma.sync")
-
-
-def _choice(plan: KernelPlan) -> str:
-    """Tile, stages, warps or consumers, clusters: enough to tell plans apart in a table."""
-    body = plan.body
-    words = [f"{plan.m.tile}x{plan.n.tile}x{plan.k.tile}"]
-    if isinstance(body, MmaSync | Simt):
-        words += [f"{body.stages}st", f"{body.warps_m}x{body.warps_n}w"]
-    elif isinstance(body, Bandwidth):
-        words += [f"{body.stages}st", f"{body.warps_long}x{body.warps_k}w"]
-    elif isinstance(body, Wgmma):
-        words += [
-            f"{body.stages}st",
-            f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""),
-        ]
-        if body.sharers > 1:
-            words.append(f"{body.cluster_m}x{body.cluster_n}cl")
-    elif isinstance(body, Rows):
-        held = f"{body.held}v" if body.held else "streamed"
-        words = [f"{body.warps_m}x{body.warps_n}w", held]
-    if plan.k.split > 1:
-        gathers = isinstance(body, Wgmma) and body.cluster_k > 1
-        words.append(f"{plan.k.split}k" + ("cl" if gathers else ""))
-    return " ".join(words)
 
 
 def _steps(spec: GemmSpec) -> str:
@@ -195,7 +172,7 @@ def _row(entry: Entry) -> Row:
         notes.append(f"the kernel adds {_steps(spec)}; cuBLAS computes the plain product")
     return replace(
         _blank(spec, entry.program.name, entry.where),
-        choice=_choice(plan),
+        choice=choice_of(plan),
         built_for=entry.built_for,
         unit=unit_of(plan),
         notes=tuple(notes),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.harness.bench_stats import Ceilings, Timing, Work, geometric_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from deepgemm_codegen.harness.bench_stats import Unit
     from deepgemm_codegen.plan import KernelPlan, Program
@@ -17,6 +18,8 @@ __all__ = [
     "CUBLAS",
     "CUBLASLT",
     "FUSED",
+    "LIBRARIES",
+    "PLAIN",
     "WRITING",
     "Entry",
     "Group",
@@ -38,9 +41,16 @@ FUSED = "cuBLASLt fused"
 """The same with the epilogue that cublasLt fuses, of kernels whose steps it can: it computes what
 the kernel does, the other columns the plain product."""
 
+PLAIN = "own plain"
+"""Our own kernel of the plain product, of kernels with steps: see `bench_plain`. Its ratio is the
+part of the kernel's time that the product alone takes; the steps take the rest."""
+
 WRITING = "writing D"
 """No library: a kernel that writes as many bytes as D has and nothing else, where they are most of
 what is moved. Its ratio is the part of that ceiling which the kernel reaches."""
+
+LIBRARIES = (CUBLAS, CUBLASLT, FUSED)
+"""The rivals that a kernel is to be faster than; a ratio to another one is a part of something."""
 
 _NOTHING = Work(0.0, 0.0)
 
@@ -70,6 +80,8 @@ class Entry:
         where: the kernel file's place, or empty.
         registers: registers a thread of the kernel that multiplies.
         spilled: bytes spilled by all of them.
+        plain: the kernel of the plain product, or why there is none to be timed; empty where the
+            kernel has no steps beside a product, or is timed alone.
     """
 
     program: Program
@@ -78,6 +90,7 @@ class Entry:
     where: str = ""
     registers: int = 0
     spilled: int = 0
+    plain: Entry | str = ""
 
     @property
     def plan(self) -> KernelPlan:
@@ -90,9 +103,9 @@ class Rival:
     """The other side: how to launch it, or why it cannot be.
 
     Attributes:
-        name: `CUBLAS`, `CUBLASLT`, `FUSED` or `WRITING`.
+        name: `CUBLAS`, `CUBLASLT`, `FUSED`, `PLAIN` or `WRITING`.
         side: launches it on an operand set; None where it cannot be timed.
-        note: what it computes, which algorithm, or why it is missing.
+        note: what it computes, which algorithm or plan, or why it is missing.
     """
 
     name: str
@@ -154,8 +167,8 @@ class Row:
     resources: tuple[int, int] = (0, 0)
 
     @property
-    def fused_group(self) -> str:
-        """What its ratio to cublasLt's own epilogue is averaged with."""
+    def steps_group(self) -> str:
+        """What its ratios to rivals that its steps are about are averaged with."""
         return f"{self.steps}, {self.kind.split()[0]}"
 
     def ratio(self, name: str) -> float | None:
@@ -174,13 +187,15 @@ class Group:
         name: what the rows have in common.
         count: rows.
         ratios: the means.
-        fused: whether it is an epilogue, of which cublasLt's own is the rival that matters.
+        rival: of an epilogue the rival that matters, `FUSED` or `PLAIN`; else empty.
+        least: the least ratio to that one.
     """
 
     name: str
     count: int
     ratios: tuple[tuple[str, float], ...]
-    fused: bool = False
+    rival: str = ""
+    least: float = nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,34 +220,25 @@ class Report:
         if self.against == "none":
             return ()
         found = {rival.name for row in self.rows for rival in row.rivals}
-        return (CUBLAS, CUBLASLT, *(name for name in (FUSED, WRITING) if name in found))
+        return (CUBLAS, CUBLASLT, *(name for name in (FUSED, PLAIN, WRITING) if name in found))
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """The groups in the order of their first rows, then all rows where there are several.
 
-        Behind them a group for each epilogue that cublasLt fuses too: see `Group.fused`.
+        Behind them a group for each epilogue that cublasLt fuses too, and one for each epilogue
+        beside our own plain product: see `Group.rival`.
         """
         timed = [row for row in self.rows if row.timing is not None]
         names = list(dict.fromkeys(row.group for row in timed))
         parts = [(name, [row for row in timed if row.group == name]) for name in names]
         if len(parts) > 1:
             parts.append(("all", timed))
-        beside = [row for row in timed if row.ratio(FUSED) is not None]
-        own = [
-            (name, [row for row in beside if row.fused_group == name])
-            for name in dict.fromkeys(row.fused_group for row in beside)
-        ]
+        libraries = [name for name in self.rivals if name in LIBRARIES]
         return (
-            *(Group(name, len(rows), self._means(rows)) for name, rows in parts),
-            *(Group(name, len(rows), self._means(rows), fused=True) for name, rows in own),
-        )
-
-    def _means(self, rows: Sequence[Row]) -> tuple[tuple[str, float], ...]:
-        return tuple(
-            (name, geometric_mean(r for row in rows if (r := row.ratio(name)) is not None))
-            for name in self.rivals
-            if name != WRITING
+            *(Group(name, len(rows), _means(rows, libraries)) for name, rows in parts),
+            *_by_steps(timed, FUSED, libraries),
+            *_by_steps(timed, PLAIN, [PLAIN]),
         )
 
     def slower(self, min_ratio: float) -> tuple[Row, ...]:
@@ -246,3 +252,19 @@ class Report:
         if row.timing is None:
             return None
         return self.ceilings.fraction(row.timing, row.work, row.unit)
+
+
+def _ratios(rows: Sequence[Row], rival: str) -> list[float]:
+    return [ratio for row in rows if (ratio := row.ratio(rival)) is not None]
+
+
+def _means(rows: Sequence[Row], names: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    return tuple((name, geometric_mean(_ratios(rows, name))) for name in names)
+
+
+def _by_steps(timed: Sequence[Row], rival: str, names: Sequence[str]) -> Iterator[Group]:
+    """The rows that have a ratio to a rival, a group an epilogue, with the means of some rivals."""
+    beside = [row for row in timed if row.ratio(rival) is not None]
+    for name in dict.fromkeys(row.steps_group for row in beside):
+        rows = [row for row in beside if row.steps_group == name]
+        yield Group(name, len(rows), _means(rows, names), rival, min(_ratios(rows, rival)))

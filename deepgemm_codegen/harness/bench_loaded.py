@@ -14,18 +14,22 @@ from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness.bench_call import call_of, fused_call_of, no_plain_product
 from deepgemm_codegen.harness.bench_check import Sample, check_rows, pick_sample, stray
 from deepgemm_codegen.harness.bench_cublas import HEURISTICS
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, WRITING, Rival
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, PLAIN, WRITING, Rival
 from deepgemm_codegen.harness.bench_stats import WARM_SECONDS, work_of
+from deepgemm_codegen.harness.bench_words import choice_of
+from deepgemm_codegen.harness.device import LaunchFailedError
 from deepgemm_codegen.harness.gpu import launch_arguments, pointer_tables
 from deepgemm_codegen.harness.inputs import Factors, Normal
 from deepgemm_codegen.harness.launching import launch_kernel
 from deepgemm_codegen.harness.numbers import bits_dtype, encode, poison
+from deepgemm_codegen.harness.problem import bind
 from deepgemm_codegen.spec.block_scales import SCALES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from deepgemm_codegen.harness.bench_call import Call
+    from deepgemm_codegen.harness.bench_check import Rows
     from deepgemm_codegen.harness.bench_data import Entry, Side
     from deepgemm_codegen.harness.bench_stream import GpuStream
     from deepgemm_codegen.harness.matrix import Matrix
@@ -78,6 +82,21 @@ class _Sets:
         return self.bits[: self.matrix.elements]
 
 
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A problem whose operands lie in memory.
+
+    Attributes:
+        problem: sizes and scalars.
+        operands: each one's sets, by name.
+        rows: those of D that are looked at.
+    """
+
+    problem: Problem
+    operands: Mapping[str, _Sets]
+    rows: tuple[Rows, ...]
+
+
 class LoadedKernel:
     """See `Loaded`."""
 
@@ -91,7 +110,8 @@ class LoadedKernel:
             for number, matrix in enumerate(problem.matrices)
         }
         self._workspaces: list[Any] = []  # they live as long as what launches into them
-        self._sample = pick_sample(problem, bench.seed)
+        self._laid = _Laid(problem, self._operands, pick_sample(problem, bench.seed))
+        self._plain = entry.plain
         self.kernel = self.side(entry)
 
     def _random(self, matrix: Matrix, seed: int) -> _Sets:
@@ -112,9 +132,11 @@ class LoadedKernel:
 
         Sweeps call it for more kernels than the one that was loaded, with the same operands.
         """
-        problem = replace(self._problem, program=entry.program)
+        return self._side(entry, replace(self._problem, program=entry.program), self._operands)
+
+    def _side(self, entry: Entry, problem: Problem, operands: Mapping[str, _Sets]) -> Side:
         workspace = self._workspace(problem)
-        addresses = [self._addresses(problem, index) for index in range(self._sets)]
+        addresses = [self._addresses(problem, operands, index) for index in range(self._sets)]
         launches = []
         for kernel in entry.program.kernels:
             function = self._bench.function(entry.cubin, kernel.name, kernel.shared_bytes)
@@ -130,9 +152,11 @@ class LoadedKernel:
 
         return launch
 
-    def _addresses(self, problem: Problem, index: int) -> dict[str, int]:
+    def _addresses(
+        self, problem: Problem, operands: Mapping[str, _Sets], index: int
+    ) -> dict[str, int]:
         """Where the operands of a set lie, and arrays of pointers to them."""
-        found = {name: sets.at(index) for name, sets in self._operands.items()}
+        found = {name: sets.at(index) for name, sets in operands.items()}
         tables = pointer_tables(self._cupy, problem, found)
         self._workspaces.extend(tables.values())
         return {**found, **{name: int(table.data.ptr) for name, table in tables.items()}}
@@ -155,11 +179,11 @@ class LoadedKernel:
 
     def fault_of(self, side: Side) -> str:
         """What is wrong with a kernel's D; empty when the sampled rows are right."""
-        return self._checked(side, "kernel")
+        return self._checked(side, "kernel", self._laid)
 
-    def _checked(self, side: Side, what: Literal["kernel", "plain", "fused"]) -> str:
+    def _checked(self, side: Side, what: Literal["kernel", "plain", "fused"], laid: _Laid) -> str:
         """What is wrong with D's first set after one launch; empty when nothing is."""
-        d = self._operands["d"]
+        d = laid.operands["d"]
         in_place = what == "plain" and self._problem.beta != 0.0 and "c" in self._operands
         with self._bench.errors(), self._bench.stream:
             if in_place:  # D is summed into: it must hold numbers
@@ -168,8 +192,8 @@ class LoadedKernel:
                 d.first()[...] = poison(d.matrix.dtype)
             side(0)
             self._bench.stream.synchronize()
-            bits = {name: sets.first() for name, sets in self._operands.items()}
-            sample = Sample(self._problem, bits, self._sample, self._cupy)
+            bits = {name: sets.first() for name, sets in laid.operands.items()}
+            sample = Sample(laid.problem, bits, laid.rows, self._cupy)
             arch = self._bench.machine.arch
             sums = self._bench.prefix_sums
             if what == "kernel":
@@ -182,11 +206,46 @@ class LoadedKernel:
             return ()
         lack = no_plain_product(self._problem.spec)
         if lack:
-            return (Rival(CUBLAS, None, lack), Rival(CUBLASLT, None, lack))
+            return (Rival(CUBLAS, None, lack), Rival(CUBLASLT, None, lack), *self.own_plain())
         call, fused = call_of(self._problem), fused_call_of(self._problem)
         plain = (self.cublas(call), self.cublaslt(call))
-        own = () if fused is None else (self.cublaslt(fused, FUSED),)
-        return (*plain, *own, *self.writing())
+        beside = () if fused is None else (self.cublaslt(fused, FUSED),)
+        return (*plain, *beside, *self.own_plain(), *self.writing())
+
+    def own_plain(self) -> tuple[Rival, ...]:
+        """Our own kernel of the plain product, where the kernel has steps beside one.
+
+        It is held to the bound that kernels are. The note is its plan.
+        """
+        entry = self._plain
+        if isinstance(entry, str):
+            return (Rival(PLAIN, None, entry),) if entry else ()
+        try:
+            with self._bench.errors(), self._bench.stream:
+                laid = self._plainly(entry)
+                side = self._side(entry, laid.problem, laid.operands)
+            fault = self._checked(side, "kernel", laid)
+        except EnvironmentLackError as error:
+            return (Rival(PLAIN, None, str(error)),)
+        except LaunchFailedError as error:  # not of the kernel in whose row it is told
+            raise LaunchFailedError(f"{PLAIN}, {entry.program.name}: {error}") from error
+        if fault:
+            return (Rival(PLAIN, None, f"wrong, not timed: {fault}"),)
+        d = laid.problem.spec.dtype_d
+        remarks = [choice_of(entry.plan)]
+        remarks += [f"D in {d}"] * (d != self._problem.spec.dtype_d)
+        remarks += [f"{entry.spilled} bytes spilled"] * (entry.spilled > 0)
+        return (Rival(PLAIN, side, ", ".join(remarks)),)
+
+    def _plainly(self, entry: Entry) -> _Laid:
+        """The plain product on the kernel's operands; a D of another type has its own memory."""
+        problem = bind(entry.program, beta=self._problem.beta)
+        d = problem.matrix("d")
+        mine = self._operands["d"]
+        if d.dtype != mine.matrix.dtype:
+            mine = _Sets.empty(self._cupy, d, self._sets)
+        operands = {m.name: self._operands[m.name] for m in problem.matrices} | {"d": mine}
+        return _Laid(problem, operands, pick_sample(problem, self._bench.seed))
 
     def writing(self) -> tuple[Rival, ...]:
         """The best of the kernels that write D's bytes alone, where they are most of the traffic.
@@ -227,7 +286,8 @@ class LoadedKernel:
     def _judged(self, rival: Rival) -> Rival:
         """The rival, unless it does not run or computes something else."""
         try:
-            fault = self._checked(rival.side, "fused" if rival.name == FUSED else "plain")
+            what: Literal["fused", "plain"] = "fused" if rival.name == FUSED else "plain"
+            fault = self._checked(rival.side, what, self._laid)
         except EnvironmentLackError as error:
             return Rival(rival.name, None, str(error))
         return Rival(rival.name, None, f"not timed: {fault}") if fault else rival

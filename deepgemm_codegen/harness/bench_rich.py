@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deepgemm_codegen.harness.bench_data import LIBRARIES
 from deepgemm_codegen.harness.bench_table import (
     cells,
     columns,
@@ -24,7 +25,7 @@ __all__ = ["render"]
 
 _LEFT = 3
 GOOD, NEAR = 1.0, 0.95
-"""A ratio from here on is green, or yellow; below that it is red."""
+"""A ratio to a library is green from here on, or yellow; below that it is red."""
 
 
 def render(report: Report, width: int | None = None) -> str:
@@ -36,12 +37,14 @@ def render(report: Report, width: int | None = None) -> str:
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     heads = columns(report)
+    times = {f"{name} us" for name in LIBRARIES}
+    judged = {index + 1 for index, head in enumerate(heads) if head in times}
     for index, head in enumerate(heads):
         table.add_column(head, justify="left" if index < _LEFT else "right", no_wrap=True)
     for row in report.rows:
         texts = [
-            Text(text, style=_style(text) if head == "ratio" else "")
-            for head, text in zip(heads, cells(report, row), strict=True)
+            Text(text, style=_style(text) if index in judged else "")
+            for index, text in enumerate(cells(report, row))
         ]
         table.add_row(*texts, style="red" if row.timing is None else "")
     room = Console(width=width).width

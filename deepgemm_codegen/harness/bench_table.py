@@ -6,10 +6,10 @@ import json
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, WRITING
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, FUSED, PLAIN, WRITING
 
 if TYPE_CHECKING:
-    from deepgemm_codegen.harness.bench_data import Report, Row
+    from deepgemm_codegen.harness.bench_data import Group, Report, Row
     from deepgemm_codegen.harness.bench_stats import Timing, Work
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "plain",
 ]
 
-FORMAT = "1.3"
+FORMAT = "1.4"
 """Of the JSON: additions raise the minor, removals the major."""
 
 _LEFT = 3
@@ -117,7 +117,8 @@ def head_lines(report: Report) -> list[str]:
 def group_lines(report: Report) -> list[str]:
     """Geometric means of the ratios, a line a group.
 
-    cublasLt's own epilogue is compared by epilogue, the plain product by shape.
+    cublasLt's own epilogue and our own plain product are compared by epilogue, with the least
+    ratio to the latter, and the libraries' plain products by shape.
     """
     if not report.rivals:
         return []
@@ -126,8 +127,10 @@ def group_lines(report: Report) -> list[str]:
         means = ", ".join(
             f"{name} {mean:.3f}"
             for name, mean in group.ratios
-            if not isnan(mean) and (name == FUSED) == group.fused
+            if not isnan(mean) and (name == group.rival if group.rival else name != FUSED)
         )
+        if group.rival == PLAIN and group.count > 1:
+            means += f", least {group.least:.3f}"
         if means:
             kernels = "kernel" if group.count == 1 else "kernels"
             lines.append(f"geometric mean, {group.name}, {group.count} {kernels}: {means}")
@@ -148,6 +151,8 @@ def note_lines(report: Report) -> list[str]:
                 remarks.append(rival.note)
             elif rival.name == FUSED and ";" in rival.note:  # behind the algorithm's rank
                 remarks.append(f"{FUSED}:{rival.note.partition(';')[2]}")
+            elif rival.name == PLAIN and rival.note != row.choice:  # it is not the kernel's plan
+                remarks.append(f"{PLAIN}: {rival.note}")
         for remark in remarks:
             about.setdefault(remark, []).append(
                 row.label or " ".join(filter(None, (row.shape, row.kind, row.steps)))
@@ -166,6 +171,11 @@ def _legend(rivals: tuple[str, ...]) -> str:
     )
     if FUSED in rivals:
         legend += f", both of the plain product; {FUSED} computes what the kernel does"
+    if PLAIN in rivals:
+        legend += (
+            f"; {PLAIN} is our own kernel without the steps, so that 0.960 says that they take 4 %"
+            " of the kernel's time"
+        )
     if WRITING in rivals:
         legend += f"; {WRITING} is a kernel that writes D's bytes and nothing else"
     return legend
@@ -204,17 +214,20 @@ def as_json(report: Report, **fields: Any) -> str:
             "measured": list(ceilings.measured),
         },
         "kernels": [_row_json(report, row) for row in report.rows],
-        "groups": [
-            {
-                "name": group.name,
-                "count": group.count,
-                "fused": group.fused,
-                "geometric_mean": {n: None if isnan(r) else r for n, r in group.ratios},
-            }
-            for group in report.groups
-        ],
+        "groups": [_group_json(group) for group in report.groups],
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _group_json(group: Group) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "count": group.count,
+        "fused": group.rival == FUSED,
+        "rival": group.rival or None,
+        "geometric_mean": {n: None if isnan(r) else r for n, r in group.ratios},
+        "least": None if isnan(group.least) else group.least,
+    }
 
 
 def _row_json(report: Report, row: Row) -> dict[str, Any]:

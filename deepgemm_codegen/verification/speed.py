@@ -35,7 +35,7 @@ def ratio_to_cublas(job: Job, seed: int) -> float:
     from deepgemm_codegen.harness.bench_gpu import find_bench_gpu  # noqa: PLC0415
 
     device = find_bench_gpu(seed)
-    entry = build_entry((str(job.spec), job.where, device.machine.arch))
+    entry = build_entry((str(job.spec), job.where, device.machine.arch, False))
     if isinstance(entry, EnvironmentLackError):
         raise entry
     if isinstance(entry, Row):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deepgemm_codegen.harness import bench_gpu, bench_roofline
-from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, Rival
+from deepgemm_codegen.harness.bench_data import CUBLAS, CUBLASLT, PLAIN, Entry, Rival
 from deepgemm_codegen.resources import data_folder
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.spec.naming import kernel_name
@@ -48,12 +48,36 @@ def test_one_kernel_by_flags(cli: Cli, device: ScriptedDevice) -> None:
     assert [sets for _, sets, _ in device.loads] == [1024]
 
 
+def test_a_kernel_with_steps_stands_beside_its_plain_product(
+    cli: Cli, device: ScriptedDevice
+) -> None:
+    device.rivals = (*device.rivals, Rival(PLAIN, "plain", "64x64x32 4st 2x2w"))
+    device.times["plain"] = [10.56]
+    result = cli("bench", *SMALL, "--epilogue=bias,relu", "-v")
+    assert result.code == 0
+    told = ": 11.00 us; cuBLAS 2.000, cuBLASLt 0.500, own plain 0.960"
+    assert any(line.endswith(told) for line in result.err.splitlines())
+    groups = result.out.split("\n\n")[2].splitlines()
+    assert groups[-1] == "geometric mean, bias:fp16,relu, fp16, 1 kernel: own plain 0.960"
+    (entry,) = device.entries
+    assert isinstance(entry.plain, Entry)
+    assert entry.plain.program.spec == GemmSpec.from_fields({"m": "64", "n": "48", "k": "32"})
+
+
+@pytest.mark.parametrize("words", [("--epilogue=relu", "--against=none"), ()])
+def test_beside_nothing_and_without_steps_no_plain_product_is_built(
+    cli: Cli, device: ScriptedDevice, words: tuple[str, ...]
+) -> None:
+    assert cli("bench", *SMALL, *words).code == 0
+    assert [entry.plain for entry in device.entries] == [""]
+
+
 def test_json(cli: Cli, device: ScriptedDevice) -> None:
     result = cli("bench", *SMALL, "--json", "--seed=3", "--min-ratio=1.5")
     assert (result.code, result.err) == (0, "")
     document = json.loads(result.out)
     fields = [document[name] for name in ("format", "exit_code", "min_ratio", "seed", "against")]
-    assert fields == ["1.3", 0, 1.5, 3, "cublas"]
+    assert fields == ["1.4", 0, 1.5, 3, "cublas"]
     (kernel,) = document["kernels"]
     assert kernel["name"] == NAME
     assert kernel["registers"] > 0

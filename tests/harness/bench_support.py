@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.harness.bench_data import (
     CUBLAS,
     CUBLASLT,
+    PLAIN,
     Entry,
     Machine,
     Report,
@@ -97,6 +98,21 @@ def report() -> Report:
     return Report(MACHINE, CEILINGS, (cube, second, wrong))
 
 
+def with_own_plain() -> Report:
+    """Three kernels of two epilogues, beside their plain products of 174.6, 171 and 190.8 us."""
+    whole = report()
+    cube, *others = whole.rows
+    rows = [
+        replace(cube, steps=steps, rivals=(*cube.rivals, RivalTime(PLAIN, timing(us), note)))
+        for steps, us, note in (
+            ("bias:fp16,gelu", 174.6, "128x256x64 3st"),
+            ("bias:fp16,gelu", 171.0, "128x192x64 4st"),
+            ("quantize:int8", 190.8, "128x256x64 3st, D in fp16"),
+        )
+    ]
+    return replace(whole, rows=(*rows, *others))
+
+
 def entry_of(text: str, choice: MmaSyncChoice | None = SMALL, **fields: Any) -> Entry:
     """A kernel whose machine code nobody looks at."""
     program = program_of(text, choice)
@@ -139,10 +155,12 @@ class ScriptedDevice:
     measured: list[Ceilings] = field(default_factory=lambda: [CEILINGS, CEILINGS])
     loads: list[tuple[Problem, int, str]] = field(default_factory=list)
     timed: list[tuple[str, tuple[Any, ...], int]] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
 
     def ceilings(self) -> Ceilings:
         return self.measured.pop(0)
 
     def load(self, entry: Entry, problem: Problem, sets: int, against: str) -> ScriptedLoaded:
         self.loads.append((problem, sets, against))
+        self.entries.append(entry)
         return ScriptedLoaded(self, entry)

@@ -98,10 +98,10 @@ class FakeCupy:
     """
 
     def __init__(self, plan: Program | KernelPlan, ptx: str, arch: str = "80") -> None:
-        self.plans = {kernel.name: kernel for kernel in as_program(plan).kernels}
-        module = parse(ptx)
-        self.kernels = {name: Kernel(module, name, arithmetic=f"sm_{arch}") for name in self.plans}
         self.arch, self.free, self.count = arch, 1 << 34, 1
+        self.plans: dict[str, KernelPlan] = {}
+        self.kernels: dict[str, Kernel] = {}
+        self.add(plan, ptx)
         self.failure: Exception | None = None
         self.endless = False
         self.attributes: list[tuple[int, int, int]] = []
@@ -127,6 +127,13 @@ class FakeCupy:
             ),
             get_current_stream=lambda: SimpleNamespace(ptr=0, synchronize=lambda: None),
         )
+
+    def add(self, plan: Program | KernelPlan, ptx: str) -> None:
+        """Kernels that can be loaded."""
+        module = parse(ptx)
+        for kernel in as_program(plan).kernels:
+            self.plans[kernel.name] = kernel
+            self.kernels[kernel.name] = Kernel(module, kernel.name, arithmetic=f"sm_{self.arch}")
 
     def __getattr__(self, name: str) -> Any:
         if name not in _NUMPY:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
@@ -12,11 +13,11 @@ import pytest
 
 from deepgemm_codegen.errors import EnvironmentLackError
 from deepgemm_codegen.harness import bench_roofline
-from deepgemm_codegen.harness.bench_data import FUSED, WRITING, RivalTime
+from deepgemm_codegen.harness.bench_data import FUSED, PLAIN, WRITING, RivalTime
 from deepgemm_codegen.harness.bench_roofline import draw, require_matplotlib, roofline
 from deepgemm_codegen.harness.bench_stats import Ceilings
 from deepgemm_codegen.harness.bench_table import as_json, plain
-from tests.harness.bench_support import report, timing
+from tests.harness.bench_support import report, timing, with_own_plain
 
 TABLE = """\
 Paper GPU, sm_90, 132 multiprocessors
@@ -73,6 +74,67 @@ def test_an_epilogue_that_cublaslt_fuses_has_a_mean_of_its_own() -> None:
         ("bias:fp16,gelu_tanh, fp16", True),
         ("bias:fp16,gelu, fp16", True),
     ]
+    assert [(g["rival"], g["least"]) for g in groups] == [
+        (None, None),
+        ("cuBLASLt fused", pytest.approx(1.0)),
+        ("cuBLASLt fused", pytest.approx(1.05)),
+    ]
+
+
+def test_our_own_plain_product_has_a_column_and_a_mean_and_the_least_of_an_epilogue() -> None:
+    whole = with_own_plain()
+    text = plain(whole)
+    lines = text.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("kernel"))
+    assert lines[head].endswith("cuBLASLt us  ratio  own plain us  ratio")
+    assert lines[head + 2].endswith("181.8  1.010         174.6  0.970")
+    assert lines[head + 5].endswith("-      -")
+    assert [line for line in lines if line.startswith("geometric")] == [
+        "geometric mean, aligned, fp16, 3 kernels: cuBLAS 1.050, cuBLASLt 1.010",
+        "geometric mean, decode (m <= 16), bf16, 1 kernel: cuBLAS 0.900",
+        "geometric mean, all, 4 kernels: cuBLAS 1.010, cuBLASLt 1.010",
+        "geometric mean, bias:fp16,gelu, fp16, 2 kernels: own plain 0.960, least 0.950",
+        "geometric mean, quantize:int8, fp16, 1 kernel: own plain 1.060",
+    ]
+    assert "\ncube: own plain: 128x192x64 4st\n" in text  # another plan than the kernel's
+    assert "\ncube: own plain: 128x256x64 3st, D in fp16\n" in text
+    assert "own plain: 128x256x64 3st\n" not in text
+    assert text.endswith(
+        "heuristics; own plain is our own kernel without the steps, so that 0.960 says that they"
+        " take 4 % of the kernel's time\n"
+    )
+    assert PLAIN not in {side.name for side in roofline(whole).series}
+
+
+def test_why_there_is_no_plain_product_stands_below_the_table() -> None:
+    whole = report()
+    cube, *others = whole.rows
+    why = "swiglu makes D half as wide as the product"
+    beside = replace(cube, rivals=(*cube.rivals, RivalTime(PLAIN, None, why)))
+    text = plain(replace(whole, rows=(beside, *others)))
+    assert f"\ncube: own plain: {why}\n" in text
+    assert not any("own plain" in x for x in text.splitlines() if x.startswith("geometric"))
+
+
+def test_json_has_our_own_plain_product_as_a_rival_and_in_groups_of_its_own() -> None:
+    document = json.loads(as_json(with_own_plain()))
+    beside = document["kernels"][1]["against"]["own plain"]
+    assert (beside["us"], beside["note"]) == (171.0, "128x192x64 4st")
+    assert beside["ratio"] == pytest.approx(0.95)
+    groups = [(g["name"], g["count"], g["fused"], g["rival"]) for g in document["groups"]]
+    assert groups == [
+        ("aligned, fp16", 3, False, None),
+        ("decode (m <= 16), bf16", 1, False, None),
+        ("all", 4, False, None),
+        ("bias:fp16,gelu, fp16", 2, False, "own plain"),
+        ("quantize:int8, fp16", 1, False, "own plain"),
+    ]
+    by_shape, by_steps = document["groups"][2], document["groups"][3]
+    assert by_shape["least"] is None
+    assert list(by_shape["geometric_mean"]) == ["cuBLAS", "cuBLASLt"]
+    assert by_steps["least"] == pytest.approx(0.95)
+    mean = (0.97 * 0.95) ** 0.5
+    assert by_steps["geometric_mean"] == {"own plain": pytest.approx(mean)}
 
 
 def test_the_writing_of_d_alone_has_a_column_and_no_mean() -> None:
@@ -114,7 +176,7 @@ def test_a_note_that_concerns_all_says_so() -> None:
 
 def test_json_holds_the_figures() -> None:
     document = json.loads(as_json(report(), exit_code=1, seed=0))
-    assert document["format"] == "1.3"
+    assert document["format"] == "1.4"
     assert (document["exit_code"], document["seed"]) == (1, 0)
     assert document["machine"]["software"] == {"cupy": "14.0", "cuBLAS": "130002"}
     assert document["ceilings"] == {
@@ -230,6 +292,10 @@ def test_a_terminal_gets_the_same_table_in_colour() -> None:
         for word in line.split():
             assert word in text or set(word) == {"-"}, word
     assert render(report(), width=80) == ""  # too narrow: the plain table is better
+    told = render(with_own_plain(), width=240)
+    assert "0.970" in told  # a part of the kernel's time is neither good nor bad
+    assert not re.search(r"\x1b\[3[123]m0\.970", told)
+    assert "\x1b[32m1.050\x1b[0m" in told
 
 
 def test_the_head_names_the_ceiling_of_writing_where_it_was_measured() -> None:
