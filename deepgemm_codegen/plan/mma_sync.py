@@ -26,6 +26,7 @@ class MmaSync:
         a, b: the operands by role.
         holds_rows: whether a warp's columns are all of D's, so that a step may ask for whole rows.
         rolled: whether the compiler may not unroll the loop over slices, for want of registers.
+        few_passes: the same of the loop over the passes that D leaves a slab in, but by four.
     """
 
     tile_m: int
@@ -44,6 +45,7 @@ class MmaSync:
     b: Operand
     holds_rows: bool = False
     rolled: bool = False
+    few_passes: bool = False
 
     @property
     def role(self) -> str:

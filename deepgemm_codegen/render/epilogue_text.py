@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.dtypes import INT32
 from deepgemm_codegen.epilogue import column_vectors
-from deepgemm_codegen.plan.mma_sync import MmaSync
 from deepgemm_codegen.plan.wgmma import Wgmma
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ __all__ = [
     "reads",
     "staged_vectors",
     "steps_of",
-    "takes_few_passes",
     "target_number",
     "types_of_matrices",
 ]
@@ -177,18 +175,6 @@ def matrix_text(plan: KernelPlan, name: str, operand: StepOperand) -> MatrixText
     if plan.spec.leading_of(operand):
         leading = leading.upper()
     return MatrixText(place, operand.dtype.name, leading, f"{name}_row")
-
-
-def takes_few_passes(plan: KernelPlan) -> bool:
-    """Whether threads of mma.sync go through some of a slab's passes at a time, and not all.
-
-    Where D leaves an element at a time, each with a polynomial and a test of its own, a slab has 32
-    passes: 128x128x32 of int8 with gelu spilled 544 bytes beside its sums, and takes 192 registers
-    with four at a time.
-    """
-    single = plan.output.vector == 1 and (plan.m.dynamic or plan.n.dynamic)
-    counted = any(step.definition.instructions for step in plan.epilogue)
-    return isinstance(plan.body, MmaSync) and single and counted
 
 
 def _float_literal(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from deepgemm_codegen.plan import Persistent, Rows
+from deepgemm_codegen.plan import MmaSync, Persistent, Rows
 from deepgemm_codegen.plan.expressions import in_c
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.render.epilogue_text import (
@@ -20,7 +20,6 @@ from deepgemm_codegen.render.epilogue_text import (
     reads,
     staged_vectors,
     steps_of,
-    takes_few_passes,
     types_of_matrices,
 )
 from deepgemm_codegen.render.primitives import mma_primitive, primitives_of
@@ -322,7 +321,7 @@ def text_of(plan: KernelPlan) -> Text:
         slab_columns="SLAB_D" if plan.paired else "SLAB_N",
         slab_parts="SLAB_PARTS" if ragged else "(TILE_N / SLAB_N)",
         slab_ragged=ragged,
-        few_passes=takes_few_passes(plan),
+        few_passes=isinstance(plan.body, MmaSync) and plan.body.few_passes,
         clamped_row=reads_rows and _clamped(plan, plan.m),
         clamped_column=reads_columns and _clamped(plan, plan.n),
         reads_rows=reads_rows,

@@ -166,3 +166,20 @@ def test_decisions_are_numbered_short_and_complete() -> None:
             assert 0 < len(decision.reason) <= 90
             assert len(decision.choice) <= 40
             assert decision.rival == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "few"),
+    [
+        ("m=dynamic:4096 n=4097 k=512 epilogue=bias,gelu", True),
+        ("m=4096 n=dynamic:4096 k=512 epilogue=bias,gelu", True),
+        ("m=dynamic:4096 n=4097 k=512 epilogue=bias,relu", False),  # no polynomial
+        ("m=dynamic:4096 n=4096 k=512 epilogue=bias,gelu", False),  # four elements at a time
+        ("m=4096 n=4097 k=512 epilogue=bias,gelu", False),  # no test of an element's own
+        # A kernel behind the product takes the steps.
+        ("m=dynamic:64 n=63 k=16384 split_k=4 epilogue=bias,gelu", False),
+        ("m=dynamic:4096 n=4097 k=512 epilogue=gelu,layer_norm", False),
+    ],
+)
+def test_elements_that_leave_one_by_one_leave_in_few_passes(text: str, few: bool) -> None:
+    assert mma_body(plan_of(f"{text} layout=nt arch=sm_90 family=mma_sync")).few_passes is few

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
-from deepgemm_codegen.decide.mma_sync.registers import fragment_buffers, stays_rolled
+from deepgemm_codegen.decide.mma_sync.registers import (
+    fragment_buffers,
+    stays_rolled,
+    takes_few_passes,
+)
 from deepgemm_codegen.decide.operands import output_vector, place_operand, travel_of
 from deepgemm_codegen.decide.problem import promotes
 from deepgemm_codegen.decide.words import counted
@@ -73,6 +77,8 @@ class MmaSyncChoice:
         )
         if a is None or b is None:
             raise InternalError(f"no panel width for {self}: the constraints should refuse it")
+        vector = output_vector(spec)
+        apart = self.split_k > 1 or (spec.norm is not None and not self.holds_rows)
         body = MmaSync(
             tile_m=self.tile_m,
             tile_n=self.tile_n,
@@ -96,10 +102,14 @@ class MmaSyncChoice:
                 arch.number,
                 promoted=promotes(spec, arch),
             ),
+            few_passes=takes_few_passes(
+                () if apart else spec.epilogue,  # a kernel behind this one takes them
+                vector,
+                dynamic=m.dynamic or n.dynamic,
+            ),
         )
         slab_n = self.tile_n // self.warps_n
         schedule = Grid(raster_group=self.raster_group)
-        vector = output_vector(spec)
         return program_of(
             spec,
             arch,

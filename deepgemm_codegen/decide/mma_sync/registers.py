@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.decide.operands import Travel
     from deepgemm_codegen.decide.problem import Problem
+    from deepgemm_codegen.epilogue import EpilogueStep
     from deepgemm_codegen.plan.tiles import Extent, Operand
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "operand_registers",
     "register_estimate",
     "stays_rolled",
+    "takes_few_passes",
 ]
 
 MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -195,6 +197,21 @@ def stays_rolled(
     most = LAID_OUT_LONG if single or arch in HOISTING else LAID_OUT
     few = k.part_tiles is not None and k.part_tiles[1] <= FEW_SLICES
     return few and (promoted or tested > most)
+
+
+def takes_few_passes(steps: Iterable[EpilogueStep], vector: int, *, dynamic: bool) -> bool:
+    """Whether threads go through some of a slab's passes at a time, and not all.
+
+    Where D leaves an element at a time, each with a polynomial and a test of its own, a slab has 32
+    passes: 128x128x32 of int8 with gelu spilled 544 bytes beside its sums, and takes 192 registers
+    with four at a time.
+
+    Args:
+        steps: those that this kernel takes.
+        vector: elements of D that a lane stores at a time.
+        dynamic: whether D's rows or columns are counted at run time.
+    """
+    return vector == 1 and dynamic and any(step.definition.instructions for step in steps)
 
 
 def _copy_registers(travel: Travel, vectors: int, *, tail: bool) -> tuple[int, int]:
