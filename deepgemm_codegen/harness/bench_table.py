@@ -152,7 +152,7 @@ def note_lines(report: Report) -> list[str]:
             elif rival.name == FUSED and ";" in rival.note:  # behind the algorithm's rank
                 remarks.append(f"{FUSED}:{rival.note.partition(';')[2]}")
             elif rival.name == PLAIN and rival.note != row.choice:  # it is not the kernel's plan
-                remarks.append(f"{PLAIN}: {rival.note}")
+                remarks.append(f"{PLAIN}: planned as {rival.note}")
         for remark in remarks:
             about.setdefault(remark, []).append(
                 row.label or " ".join(filter(None, (row.shape, row.kind, row.steps)))

@@ -96,9 +96,11 @@ def test_our_own_plain_product_has_a_column_and_a_mean_and_the_least_of_an_epilo
         "geometric mean, bias:fp16,gelu, fp16, 2 kernels: own plain 0.960, least 0.950",
         "geometric mean, quantize:int8, fp16, 1 kernel: own plain 1.060",
     ]
-    assert "\ncube: own plain: 128x192x64 4st\n" in text  # another plan than the kernel's
-    assert "\ncube: own plain: 128x256x64 3st, D in fp16\n" in text
-    assert "own plain: 128x256x64 3st\n" not in text
+    assert (
+        "\ncube: own plain: planned as 128x192x64 4st\n" in text
+    )  # another plan than the kernel's
+    assert "\ncube: own plain: planned as 128x256x64 3st, D in fp16\n" in text
+    assert "planned as 128x256x64 3st\n" not in text
     assert text.endswith(
         "heuristics; own plain is our own kernel without the steps, so that 0.960 says that they"
         " take 4 % of the kernel's time\n"
