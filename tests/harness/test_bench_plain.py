@@ -200,6 +200,23 @@ def test_it_is_checked_and_timed_on_the_same_operands(
     assert launched[PLAIN] == row.launches * kernels[1]
 
 
+def test_it_adds_c_as_the_kernel_does() -> None:
+    cupy, bench, entry = loaded_on("m=65 n=48 k=32 dtype_c=fp16 epilogue=relu")
+    betas: set[tuple[str, float]] = set()
+    original = FakeBenchCupy.run
+
+    def spy(*call: Any) -> None:
+        names = [parameter.name for parameter in cupy.plans[call[0]].kernel_parameters]
+        betas.add((call[0], float(call[3][names.index("beta")])))
+        original(cupy, *call)
+
+    cupy.run = spy  # type: ignore[method-assign,assignment]
+    (row,) = run_bench([entry], bench).rows
+    assert beside(row)[0] is not None
+    assert isinstance(entry.plain, Entry)
+    assert betas == {(entry.program.name, 0.5), (entry.plain.program.name, 0.5)}
+
+
 def test_a_batch_that_only_a_step_keeps_apart_is_one_product_without_it() -> None:
     text = "m=65 n=48 k=32 batch=2 stride_b=shared dtype_c=fp16 epilogue=bias:per_product"
     _, bench, entry = loaded_on(text, None, None)
