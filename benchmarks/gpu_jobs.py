@@ -60,9 +60,9 @@ SMALL: dict[str, tuple[Any, str]] = {
         MmaSyncChoice(64, 64, 32, 2, 2, 3, 2, 8),
         "m=256 n=256 k=256 layout=tn dtype_c=fp32 dtype_d=fp32 epilogue=bias,relu arch=sm_90",
     ),
-    "wgmma_pair_nt": (
+    "wgmma_pair_nt": (  # of five slices the second consumer starts two when the first has all
         WgmmaChoice(128, 128, 2, 1, 3, 1, 1, 8),
-        "m=256 n=256 k=256 layout=nt arch=sm_90a",
+        "m=256 n=256 k=320 layout=nt arch=sm_90a",
     ),
     "wgmma_ping_pong_nn": (
         WgmmaChoice(64, 128, 2, 2, 3, 1, 1, 8),
@@ -70,7 +70,7 @@ SMALL: dict[str, tuple[Any, str]] = {
     ),
     "wgmma_cluster_tn": (
         WgmmaChoice(128, 128, 2, 1, 3, 2, 1, 8),
-        "m=256 n=256 k=256 layout=tn epilogue=bias,relu arch=sm_90a",
+        "m=256 n=256 k=320 layout=tn epilogue=bias,relu arch=sm_90a",
     ),
     "wgmma_slab_nt": (
         WgmmaChoice(64, 48, 1, 1, 4, 1, 1, 4),
