@@ -67,10 +67,18 @@ class BarrierForm:
 
 @dataclass(slots=True)
 class _Arrivals:
-    """Threads that arrived at a barrier and went on: how many, and how many complete it."""
+    """Threads that arrived at a barrier and went on.
+
+    Attributes:
+        count: how many.
+        expected: how many threads complete the barrier.
+        lane, site: the last of them, and where.
+    """
 
     count: int = 0
     expected: int = 0
+    lane: int = 0
+    site: int = 0
 
 
 class Barriers:
@@ -132,6 +140,15 @@ class Barriers:
             entry = self._arrivals.setdefault((block, number), _Arrivals())
             entry.count += here.size
             entry.expected = int(counts[keys == key][0])
+            entry.lane, entry.site = int(here[0]), site
+            if entry.count >= entry.expected:  # a GPU's barrier is complete, and orders nothing
+                self.context.collector.add(
+                    "divergent-barrier",
+                    f"{entry.count} arrivals at barrier {number}, which {entry.expected} threads"
+                    " complete: none is left to wait there",
+                    site,
+                    entry.lane,
+                )
             for listener in self.context.shared.listeners:
                 listener.arrive_named(block, number, here, site)
 
@@ -181,6 +198,17 @@ class Barriers:
                 site,
                 lane,
                 count=int(partial.sum()),
+            )
+
+    def finish(self) -> None:
+        """The blocks end: who arrived somewhere was waited for."""
+        for (_, number), left in self._arrivals.items():
+            self.context.collector.add(
+                "divergent-barrier",
+                f"the block ends with nobody having waited at barrier {number}, where {left.count}"
+                " threads arrived",
+                left.site,
+                left.lane,
             )
 
     # -- going --

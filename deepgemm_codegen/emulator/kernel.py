@@ -265,6 +265,7 @@ class _Session:
         try:
             with np.errstate(all="ignore"):
                 if machine.run():
+                    machine.barriers.finish()
                     finish(context)
                 elif not machine.endless:
                     report_deadlock(machine)

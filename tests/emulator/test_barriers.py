@@ -97,7 +97,8 @@ def test_too_few_and_too_many() -> None:
     assert "warp 1 of block (0, 0, 0) at PTX line" in finding.message
     report = _run("setp.eq.u32 %p1, %r5, 0;\n@%p1 bar.arrive 1, 32;\n@!%p1 bar.sync 1, 32;")
     assert [f.message for f in report.findings] == [
-        "64 threads at once at barrier 1, which 32 complete"
+        "32 arrivals at barrier 1, which 32 threads complete: none is left to wait there",
+        "64 threads at once at barrier 1, which 32 complete",
     ]
 
 
@@ -116,6 +117,27 @@ OUT:
     """
     report = _run(body, CLOCKS[1])
     assert {f.kind for f in report.findings} & {"divergent-barrier", "deadlock"}
+
+
+@pytest.mark.parametrize("clocks", CLOCKS, ids=["floors", "clocks"])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "bar.arrive 1, 64;\n@%p2 bar.arrive 1, 64;",
+            "64 arrivals at barrier 1, which 64 threads complete: none is left to wait there",
+        ),
+        (
+            "@%p2 bar.arrive 1, 64;",
+            "the block ends with nobody having waited at barrier 1, where 32 threads arrived",
+        ),
+    ],
+    ids=["by all", "by a half"],
+)
+def test_arrivals_that_nobody_waits_for(clocks: str, body: str, said: str) -> None:
+    report = _run("setp.eq.u32 %p2, %r5, 0;\n" + body, clocks)
+    assert {finding.kind for finding in report.findings} == {"divergent-barrier"}
+    assert said in {finding.message for finding in report.findings}
 
 
 @pytest.mark.parametrize("aligned", ["", ".aligned"])

@@ -131,3 +131,13 @@ def test_an_end_that_nobody_tells_is_a_deadlock() -> None:
     told = "if (consumer == 0 && slices_to_sum > 0) lag_ends();"
     assert told in source
     assert_wrong(program, source.replace(told, ""), seen="deadlock", effort=0.1)
+
+
+@pytest.mark.parametrize("sms", [3, 16], ids=["several tiles a block", "one"])
+def test_a_lag_that_nobody_keeps_is_told(sms: int) -> None:
+    """Its values are right: only the arrivals say that it is gone."""
+    program = program_of(f"m=512 n=512 k=1024 layout=nt arch=sm_90a sms={sms}", SHARED)
+    source = render_program(program)
+    kept = "if (slice == held) lag_wait();"
+    assert kept in source
+    assert_wrong(program, source.replace(kept, ""), seen="at barrier 3", effort=0.1)
