@@ -331,7 +331,10 @@ def test_the_decisions_of_a_large_product() -> None:
     assert [(decision.choice, decision.reason) for decision in decisions[1:]] == [
         ("m64n256k16", "one instruction spans the tile; sums in fp32"),
         ("128x256x64", "512 tiles on 132 SMs: 3.88 waves; bound by tensor cores"),
-        ("2 consumers, 1 producer", "warpgroups; each sums 64x256, 128 sums a thread"),
+        (
+            "2 consumers, 1 producer",
+            "warpgroups; each sums 64x256, 128 sums a thread; the second ends 3 slices later",
+        ),
         ("TMA, 128-byte swizzle", "A starts on 16 bytes and so do its rows; boxes of 128x64"),
         (
             "TMA, 128-byte swizzle",

@@ -70,11 +70,11 @@ for two rows at a time. Nine products took 13 to 69 less (``benchmarks/notes.md`
 OVERLAP = 0.0245
 """Part of the shorter of work and flow that the longer does not hide."""
 
-INTEGER_FLOW = 2.1
+INTEGER_FLOW = 1.46
 """Further part that integers' math does not hide where consumers share a tile, for each part that
 power stretches math by: math is twice as fast beside the same bytes. Fitted as `writing.WAYS`."""
 
-INTEGER_PAIR = 0.32
+INTEGER_PAIR = 0.66
 """Part of what power stretches integers' math by that blocks beside each other save, which share A:
 fitted as `INTEGER_FLOW`."""
 
@@ -90,7 +90,7 @@ TURN_HEAT, CLUSTER_HEAT = 0.03, 0.25
 """How much more of what power costs consumers that take turns pay, alone and in a cluster, in whose
 every slice tensor cores wait: part of math's heat."""
 
-INTEGER_TURN = 0.25
+INTEGER_TURN = 0.364
 """The same of integers, alone or in a cluster: fitted as `INTEGER_FLOW`."""
 
 OVERHANG = 0.22

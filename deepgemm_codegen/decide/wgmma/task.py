@@ -34,7 +34,7 @@ HEAT, HEAT_US = 0.315, 15.0
 Fitted as `predict` says: one number stands for the whole of power and boost. Tensor cores that wait
 for memory take less."""
 
-INTEGER_HEAT, INTEGER_HEAT_US = 0.09, 61.0
+INTEGER_HEAT, INTEGER_HEAT_US = 0.063, 39.0
 """Both for integers, whose long products are at the board's power cap. Fitted as
 `writing.WAYS`."""
 

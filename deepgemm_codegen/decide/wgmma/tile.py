@@ -38,7 +38,7 @@ SHARED_RATE = 128
 FEED = 1.008
 """Clocks of shared memory charged for each that its bytes take."""
 
-INTEGER_MATH, INTEGER_FEED = 1.024, 0.89
+INTEGER_MATH, INTEGER_FEED = 1.023, 0.89
 """How much longer the math of integers takes than its rate says, and `FEED` of them. Fitted as
 `writing.WAYS`."""
 
@@ -59,7 +59,7 @@ FINISH_SLAB, PART = 0.038, 300
 """Those of an epilogue by slabs: an element, and one pass of a warp's slab, mostly latency. Fitted
 before consumers took turns."""
 
-FINISH_LANES, FINISH_ROWS, PART_ROWS = 0.037, 0.012, 360
+FINISH_LANES, FINISH_ROWS, PART_ROWS = 0.037, 0.047, 362
 """Those of an epilogue straight from registers and of one in rows by TMA, an element, and of both,
 64 columns of a consumer's fragment of rows. Fitted as `writing.WAYS`."""
 

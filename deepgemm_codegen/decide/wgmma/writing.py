@@ -64,15 +64,23 @@ class Way(NamedTuple):
 
 WAYS = {
     "slab": Way(0.79, 0.62, 0.025, 0.69),
-    "rows": Way(0.75, 0.4, 0.03, 0.56),
-    "lanes": Way(0.75, 0.0, 0.025, 0.79),
+    "rows": Way(0.856, 0.347, 0.041, 0.3),
+    "lanes": Way(0.844, 0.64, 0.025, 0.79),
 }
 """By `Task.leaves`. Those of slabs were fitted to 395 times of int8 programs of 24 shapes, before D
 of integers left otherwise (``benchmarks/results/program_sweep_int8_shapes_h200.json``, the set
-before it, and the picks of then); rows and lanes with `tile.INTEGER_MATH`, `tile.FINISH_LANES`,
-`task.INTEGER_HEAT`, `predict.INTEGER_FLOW`, `predict.INTEGER_PAIR` and `predict.INTEGER_TURN`, to
-552 programs of those shapes, by which plans come first more than by their times
-(``program_sweep_int8_again_h200.json``, ``program_sweep_int8_near_h200.json``)."""
+before it, and the picks of then); rows and lanes with `INTEGER_SLAB`, `tile.INTEGER_MATH`,
+`tile.FINISH_LANES`, `task.INTEGER_HEAT`, `predict.INTEGER_FLOW`, `predict.INTEGER_PAIR` and
+`predict.INTEGER_TURN`, to programs of those shapes, by which plans come first more than by their
+times: 246 of today's text, and 522 from before some of it
+(``program_sweep_int8_best_h200.json``, ``..._again_h200.json``, ``..._near_h200.json``)."""
+
+INTEGER_SLAB = Way(0.8, 0.63, 0.05, 0.8)
+"""The same of int32 sums by slabs, which tiles have whose columns no rows by TMA are made of."""
+
+ROWS_LOW = 0.73
+"""Part of `Way.passed` that rows by TMA take from consumers in turns with one fragment of rows
+each, who write half as much at a time. Fitted as `WAYS`."""
 
 SLAB_PARTIAL, WHOLE = 0.045, 256
 """`Way.far` more where a tile's rows are no whole pieces of so many bytes."""
@@ -128,7 +136,7 @@ def writing(
     crowded = crowd(task, waiting) if task.sparse and not fits else 1.0
     leaves = task.leaves(tile.rows, tile.tile_n, whole_panels=tile.whole_panels)
     if not task.partial and leaves != "tma":
-        way = WAYS[leaves]
+        way = INTEGER_SLAB if leaves == "slab" and task.kind.integers else WAYS[leaves]
         apart = 0.0 if fits else _apart(task)
         far = way.far
         if leaves == "slab" and tile.tile_n * task.problem.d_bytes % WHOLE:
@@ -137,6 +145,8 @@ def writing(
         if leaves == "rows" and tile.tiles_at_once == 1 and tile.rows > FRAGMENT_M:
             written *= ROWS_HIGH
         passed = way.passed * tile.tile_m * tile.tile_n * task.problem.d_bytes
+        if leaves == "rows" and tile.tiles_at_once > 1 and tile.rows == FRAGMENT_M:
+            passed *= ROWS_LOW
         passed += MEET * (cluster != (1, 1))
         return Writing(
             once / rounds + written, written, SHOWN * apart * out, passed, way.last * out
