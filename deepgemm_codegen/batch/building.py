@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from deepgemm_codegen import __version__
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.batch.manifest import launches_of, read_manifest
+from deepgemm_codegen.batch.shapes import has_shape, is_text
 from deepgemm_codegen.errors import CodegenError, InputError, InternalError
 from deepgemm_codegen.files import atomic_write, refusal
 from deepgemm_codegen.parallel import cores, in_processes
@@ -36,6 +37,13 @@ FORMAT = "1.0"
 """Version of the format: an addition raises the minor, a removal or change the major."""
 
 _OURS = '"generator": "deepgemm_codegen '
+
+_USED = ("registers", "spill_store_bytes", "spill_load_bytes", "blocks_per_sm")
+_REPORT = {
+    "compiler": str,
+    "kernels": [{"name": str, "resources": [{"kernel": str, **dict.fromkeys(_USED, int)}]}],
+}
+"""What the tool reads again of a ``build.json``; see `shapes.has_shape`."""
 
 
 class _Task(NamedTuple):
@@ -158,6 +166,9 @@ def _compiled(name: str, task: _Task) -> Built:
         raise InputError(f"'{task.path}' is not what the manifest tells of; generate again")
     target = str(task.record["target"])
     built = build_cubin(data.decode(), name=name, arch=target)
+    launches = launches_of(task.record)
+    if missing := {launch["kernel"] for launch in launches} - set(built.resources):
+        raise InputError(f"'{task.path}' has no kernel {min(missing)}; generate again")
     facts = {
         "name": name,
         "target": built.arch,
@@ -167,7 +178,7 @@ def _compiled(name: str, task: _Task) -> Built:
         "cubin_bytes": len(built.cubin),
         "resources": [
             _resources(task.record, launch, built.resources[launch["kernel"]])
-            for launch in launches_of(task.record)
+            for launch in launches
         ],
     }
     return Built(name, facts, built.cubin)
@@ -236,11 +247,10 @@ def read_build(folder: str) -> Mapping[str, Any]:
     if _OURS not in text and text.strip():
         raise InputError(f"'{path}' is not a file of this tool; choose another folder")
     try:
-        given = json.loads(text)
-        names = [each["name"] for each in given["kernels"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        given: Mapping[str, Any] = json.loads(text)
+    except (ValueError, RecursionError):
         return nothing
-    return given if isinstance(given, dict) and all(isinstance(n, str) for n in names) else nothing
+    return given if has_shape(given, _REPORT) and is_text(given, text) else nothing
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen import __version__
+from deepgemm_codegen.batch.shapes import has_shape, is_text
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.files import refusal
 
@@ -73,16 +74,29 @@ def launches_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{"kernel": record["name"], **record["launch"], "plan": record.get("plan", {})}]
 
 
-def _check(record: Mapping[str, Any]) -> None:
-    """Raises what Python does at a record without something that the tool reads again."""
-    texts = [record[name] for name in ("name", "file", "spec", "target", "source_sha256")]
-    numbers: list[Any] = []
-    for launch in launches_of(record):
-        texts += [launch["kernel"], launch["grid"]]
-        numbers += [launch["block"], launch["shared_bytes"]]
-    texts += [decision["question"] for decision in record["decisions"]]
-    if {type(text) for text in texts} != {str} or {type(number) for number in numbers} != {int}:
-        raise TypeError("a record of other types")
+_LAUNCH = {"grid": str, "block": int, "shared_bytes": int}
+_RECORD = {
+    **dict.fromkeys(("name", "file", "spec", "target", "source_sha256"), str),
+    "launch?": _LAUNCH,
+    "plan?": dict,
+    "launches?": [{"kernel": str, **_LAUNCH, "plan?": dict}],
+    "workspace?": {"bytes": str},
+    "parameters": [{"name": str, "dtype?": str}],
+    "decisions": [dict.fromkeys(("id", "question", "choice", "reason"), str)],
+}
+_FILE = {"kernels": [_RECORD], "left?": [{"file": str, "source_sha256": str}]}
+"""What the tool reads again; see `shapes.has_shape`."""
+
+
+def _found(record: Mapping[str, Any]) -> bool:
+    """Whether a record of the right shape tells of a launch, and of a file inside the folder."""
+    name = record["name"]
+    launched = "launch" in record or bool(record.get("launches"))
+    return (
+        launched
+        and re.fullmatch("[A-Za-z0-9_]+", name) is not None
+        and record["file"] == f"{name}.cu"
+    )
 
 
 def plan_facts(plan: KernelPlan) -> dict[str, Any]:
@@ -255,12 +269,11 @@ def read_manifest(folder: str, *, needed: bool = False) -> Manifest:
         raise InputError(f"'{path}' is not a manifest of this tool; choose another folder")
     try:
         given = json.loads(text)
-        left = {str(each["file"]): str(each["source_sha256"]) for each in given.get("left", ())}
-        found = Manifest(tuple(given["kernels"]), left)
-        for each in found.kernels:
-            _check(each)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if needed:
-            raise InputError(f"'{path}' is damaged; generate the kernels again") from error
-        return Manifest()  # cut short, or full of merge marks: generating again repairs it
-    return found
+    except (ValueError, RecursionError):
+        given = None
+    if has_shape(given, _FILE) and is_text(given, text) and all(map(_found, given["kernels"])):
+        left = {each["file"]: each["source_sha256"] for each in given.get("left", ())}
+        return Manifest(tuple(given["kernels"]), left)
+    if needed:
+        raise InputError(f"'{path}' is damaged; generate the kernels again")
+    return Manifest()  # cut short, or full of merge marks: generating again repairs it

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from deepgemm_codegen.batch import generate
-from deepgemm_codegen.batch.building import BUILD, Built, build
+from deepgemm_codegen.batch.building import BUILD, Built, build, read_build
 from deepgemm_codegen.batch.manifest import MANIFEST
 from deepgemm_codegen.errors import EnvironmentLackError, InputError
 from deepgemm_codegen.schemas import SCHEMAS
@@ -217,6 +217,7 @@ def test_a_check_tells_what_changed_and_writes_nothing(folder: Path) -> None:
         "",
         '{"generator": "deepgemm_codegen 0.1.0", "ker',
         '{"generator": "deepgemm_codegen 0.1.0", "kernels": 3}',
+        '{"generator": "deepgemm_codegen 0.1.0", "compiler": "", "kernels": [{"name": "x"}]}',
     ],
 )
 def test_a_damaged_build_file_of_ours_is_written_anew(text: str, folder: Path) -> None:
@@ -281,6 +282,15 @@ def test_a_kernel_is_compiled_for_the_target_that_its_record_states(
         lambda kernel: kernel["launch"].update(shared_bytes="0"),
         lambda kernel: kernel.update(launches=[None]),
         lambda kernel: kernel.update(launch=[]),
+        lambda kernel: kernel.update(plan=[]),
+        lambda kernel: kernel.pop("parameters"),
+        lambda kernel: kernel.update(parameters=["a"]),
+        lambda kernel: kernel["parameters"][0].pop("name"),
+        lambda kernel: kernel["decisions"][0].pop("choice"),
+        lambda kernel: kernel.update(workspace={}),
+        lambda kernel: kernel["plan"].update(body="\ud800"),  # half a character
+        lambda kernel: kernel.update(file="../one.cu"),
+        lambda kernel: kernel.update(name="../one", file="../one.cu"),
     ],
 )
 def test_a_manifest_without_something_is_damaged(
@@ -296,6 +306,41 @@ def test_a_manifest_without_something_is_damaged(
     assert str(caught.value) == f"'{path}' is damaged; generate the kernels again"
     assert generate([entry(64)], tmp_path).exit_code == 0
     assert generate([entry(64)], tmp_path, check=True).exit_code == 0
+
+
+def test_a_manifest_that_tells_of_another_kernel(folder: Path) -> None:
+    """Nor does a manifest say where a cubin goes: names hold no path."""
+    path = folder / MANIFEST
+    manifest = json.loads(path.read_text())
+    (folder / manifest["kernels"][0]["file"]).rename(folder / "other.cu")
+    manifest["kernels"][0].update(name="other", file="other.cu")
+    path.write_text(json.dumps(manifest))
+    first, second = build(folder, jobs=1).kernels
+    assert (first.exit_code, second.exit_code) == (2, 0)
+    assert first.message == f"'{folder / 'other.cu'}' has no kernel other; generate again"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda report: report.pop("compiler"),
+        lambda report: report["kernels"][0].pop("resources"),
+        lambda report: report["kernels"][0].update(resources=[3]),
+        lambda report: report["kernels"][0]["resources"][0].pop("registers"),
+        lambda report: report["kernels"][0]["resources"][0].update(blocks_per_sm="\ud800"),
+        lambda report: report.update(compiler="\ud800"),
+    ],
+)
+def test_a_build_file_without_something_tells_nothing(
+    spoil: Callable[[Any], Any], folder: Path
+) -> None:
+    build(folder, cubins=False)
+    report = content(folder)
+    assert read_build(str(folder)) == report
+    spoil(report)
+    (folder / BUILD).write_text(json.dumps(report))
+    assert read_build(str(folder)) == {"compiler": "", "kernels": []}
+    assert build(folder, cubins=False, check=True).exit_code == 1
 
 
 def test_a_file_where_the_cubins_should_go(folder: Path, tmp_path: Path) -> None:
