@@ -41,7 +41,10 @@ LEAST_SCALE = 2.0**-126
 """The least scale that is computed: fp32's smallest normal number."""
 
 FAR = 40.0
-"""Beyond this no activation differs from 0 or from x in float64, nor overflows on its way."""
+"""Beyond this a gelu is 0 or x in float64: what is left falls faster than its exponents reach."""
+
+FAR_SILU = 20 * FAR
+"""The same of silu, whose rest falls as an exponential does."""
 
 
 def bias(x: Array, bias: Array) -> Array:
@@ -93,7 +96,7 @@ def gelu_tanh(x: Array) -> Array:
     """``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))``: 0 at minus infinity."""
     import numpy as np  # noqa: PLC0415
 
-    size = np.minimum(np.abs(x), FAR / 2)
+    size = np.minimum(np.abs(x), FAR)
     tail: Array = size * _logistic(-2 * sqrt(2 / pi) * (size + 0.044715 * size**3))
     return clamp(x, lo=0.0) - tail
 
@@ -102,7 +105,7 @@ def silu(x: Array) -> Array:
     """``x / (1 + exp(-x))``: 0 at minus infinity."""
     import numpy as np  # noqa: PLC0415
 
-    size = np.minimum(np.abs(x), 16 * FAR)
+    size = np.minimum(np.abs(x), FAR_SILU)
     tail: Array = size * _logistic(-size)
     return clamp(x, lo=0.0) - tail
 

@@ -113,7 +113,13 @@ class Expected:
 
     @classmethod
     def around(cls, value: Any, error: Any) -> Expected:
-        """The interval that reaches equally far to both sides."""
+        """The interval that reaches equally far to both sides.
+
+        An infinity or NaN may be nothing else, and its share of itself would make the ends NaN.
+        """
+        import numpy as np  # noqa: PLC0415  dispatches to cupy
+
+        error = np.where(np.isfinite(value), error, np.zeros_like(error))
         return cls(value, value - error, value + error)
 
     @property

@@ -203,6 +203,24 @@ def test_exact_operands_need_no_bound() -> None:
         assert (truncating_product(x["a"], x["b"], model) == exact.value).all()
 
 
+@pytest.mark.parametrize("model", [None, *MODELS])
+def test_an_infinity_is_judged_and_may_be_nothing_else(model: Any) -> None:
+    """Of A, of C, and of alpha; each of them, as a part of itself, once made both ends NaN."""
+    for alpha, beta, a, c, wanted in (
+        (-2.0, 0.5, [np.inf, 1.0], 3.0, [-np.inf, -0.5]),
+        (1.0, 0.5, [1.0, 2.0], -np.inf, [-np.inf, -np.inf]),
+        (np.inf, 0.0, [1.0, -1.0], 3.0, [np.inf, -np.inf]),
+        (1.0, 1.0, [np.inf, -np.inf], -np.inf, [np.nan, -np.inf]),
+    ):
+        problem = bind(plan_of("m=2 n=1 k=2 dtype_c=fp32 dtype_d=fp32"), alpha=alpha, beta=beta)
+        rows = Given(((a[0], 1.0), (a[1], 1.0)))
+        values: dict[str, Any] = {"a": rows, "b": Given(((1.0,), (0.0,))), "c": Constant(c)}
+        oracle = Oracle(problem, Inputs("infinite", values), np, model)
+        expected = oracle.expected(problem.whole[0])
+        assert compare(np.array([wanted]).T, expected, FP32, np).wrong == 0
+        assert compare(np.full((2, 1), 7.0), expected, FP32, np).wrong == 2
+
+
 def test_operands_are_rounded_to_their_type() -> None:
     problem = bind(plan_of("m=1 n=1 k=1 dtype=bf16 dtype_d=fp32"))
     inputs = Inputs("rounded", {"a": Constant(1 + 2.0**-10), "b": Constant(1.0)})
