@@ -14,6 +14,7 @@ from typing import Any
 
 from deepgemm_codegen.arch_facts import read_facts
 from deepgemm_codegen.errors import InputError, nearest
+from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
 from deepgemm_codegen.resources import data_folder
 
 __all__ = [
@@ -203,7 +204,8 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         sms: multiprocessor count in place of the GPU's; 0 keeps it.
 
     Raises:
-        InputError: unknown architecture or GPU, or a file of facts with a mistake in it.
+        InputError: unknown architecture or GPU, a count that is none, or a file of facts with a
+            mistake in it.
     """
     number, suffix = parse_arch(text)
     served = number if _facts(number) else _ALIASES.get(number, number)
@@ -217,7 +219,8 @@ def load_arch(text: str, gpu: str = "", sms: int = 0) -> Arch:
         )
     gpus = tuple(Gpu(**{**entry, "mma_flops_per_clock": _rates(entry)}) for entry in facts["gpus"])
     chosen = _choose_gpu(gpus, gpu, f"sm_{served}")
-    if sms:
+    if sms := whole_number(sms, "sms"):
+        check_range(sms, "sms", 0, MAX_DIMENSION)
         chosen = replace(chosen, sms=sms)
     notes = []
     if served != number:

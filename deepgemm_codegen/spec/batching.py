@@ -87,8 +87,11 @@ def checked(
         output: whether products write there.
 
     Raises:
-        InputError: matrices that overlap, or a stride beside a leading dimension of run time.
+        InputError: no stride, matrices that overlap, or a stride beside a leading dimension of run
+            time.
     """
+    if stride not in (DENSE, POINTERS):  # Python code may give any text or number
+        stride = parse(stride, name)
     if stride == POINTERS:
         if batch == 1:
             raise InputError(

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.dtypes import FP32, DType
 from deepgemm_codegen.epilogue import AXIS_WORDS, EpilogueStep, StepOperand
 from deepgemm_codegen.errors import InputError, nearest
-from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT, MAX_DIMENSION, check_range
+from deepgemm_codegen.numbers import DEFAULT_ALIGNMENT
+from deepgemm_codegen.spec.attributes import check_attributes
 from deepgemm_codegen.spec.batching import DENSE, POINTERS, SHARED, Stride
 from deepgemm_codegen.spec.dimension import Dim
 from deepgemm_codegen.spec.overrides import Overrides, override_value
@@ -133,6 +135,8 @@ class GemmSpec:
     _texts: tuple[tuple[str, str], ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_attributes(self)
+        self._settle({"arch": canonical_arch(self.arch)})
         if self.layout not in ("nn", "nt", "tn", "tt"):
             lower = self.layout.lower()
             close = f" (did you mean '{lower}'?)" if lower in ("nn", "nt", "tn", "tt") else ""
@@ -146,15 +150,10 @@ class GemmSpec:
                 f"label = {self.label!a}: holds a control character or a byte that is not UTF-8;"
                 " give plain text"
             )
-        check_range(self.batch, "batch", 1, MAX_DIMENSION)
         if len(self.epilogue) > MAX_STEPS:
             raise InputError(
                 f"epilogue = {len(self.epilogue)} steps: too many; the most is {MAX_STEPS}"
             )
-        for name in ("m", "n"):
-            dim: Dim = getattr(self, name)
-            if dim.size == 0:
-                raise InputError(f"{name} = 0: nothing to compute; the smallest is 1")
         if self.multiplies:
             check_operands(self.dtype_a, self.dtype_b, self.dtype_acc)
             self._settle({"accumulate": sums_of(self.dtype_a, self.accumulate)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deepgemm_codegen.arch import canonical_arch
 from deepgemm_codegen.dtypes import FP32, DType, parse_dtype
 from deepgemm_codegen.epilogue import parse_epilogue
 from deepgemm_codegen.errors import InputError, nearest
@@ -137,9 +136,7 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: an unknown or missing key, or a value its field refuses.
     """
-    for key in values:
-        if key not in FIELDS and key not in OVERRIDES:
-            raise InputError(f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}")
+    _check_names(values)
     values = _filled_in(values)
     for key in ("m", "n", "k"):
         if key not in values:
@@ -195,13 +192,24 @@ def read_fields(values: dict[str, Any]) -> dict[str, Any]:
         stride_d=batching.parse(values.get("stride_d", DENSE), "stride_d"),
         **{f"align_{o}": number(f"align_{o}", DEFAULT_ALIGNMENT) for o in "abcd"},
         epilogue=steps,
-        arch=canonical_arch(str(values.get("arch", "sm_80"))),
+        arch=str(values.get("arch", "sm_80")),
         gpu=str(values.get("gpu", "")),
         sms=number("sms", 0),
         launch=str(values.get("launch", "plain")),
         label=str(values.get("label", "")),
         overrides=Overrides.of({key: values[key] for key in OVERRIDES if key in values}),
     )
+
+
+def _check_names(values: dict[str, Any]) -> None:
+    """That they are fields, and all of them a spec's."""
+    if not (isinstance(values, dict) and all(isinstance(key, str) for key in values)):
+        raise InputError(
+            f"a spec's fields are a dict by name, such as m and n, not {values!r:.100}"
+        )
+    for key in values:
+        if key not in FIELDS and key not in OVERRIDES:
+            raise InputError(f"unknown field '{key}'{nearest(key, [*FIELDS, *OVERRIDES])}")
 
 
 def _filled_in(values: dict[str, Any]) -> dict[str, Any]:

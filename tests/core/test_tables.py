@@ -68,6 +68,9 @@ def test_r11_an_unknown_architecture_names_the_known() -> None:
 def test_gpus_and_multiprocessors_can_be_chosen() -> None:
     assert load_arch("sm_90", "h200").gpu.memory_gbs == 4800
     assert load_arch("sm_90", "", 66).gpu.sms == 66
+    for count, wrong in ((-1, "too small"), (True, "not a whole number"), (2**31, "too large")):
+        with pytest.raises(InputError, match=f"^sms = {count}: {wrong}"):
+            load_arch("sm_90", "", count)
     assert load_arch("sm_89", "L4").gpu.name == "L4"
     assert load_arch("sm_89", "l40s").gpu.name == "L40S"
     with pytest.raises(InputError) as caught:

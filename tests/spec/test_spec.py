@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -294,3 +295,55 @@ def test_values_of_any_type_are_read_or_refused(name: str) -> None:
         except InputError:
             continue
         assert GemmSpec.from_text(str(spec)) == spec
+
+
+ODD: tuple[Any, ...] = (None, -1, 2**70, 1.5, float("nan"), True, "x", "8", b"8", (), [], {}, (1,))
+"""What Python code may give where something else is meant."""
+
+
+@pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(GemmSpec) if each.init])
+def test_attributes_of_any_type_are_kept_or_refused(name: str) -> None:
+    """The constructor's own; it took an op of x and arch of None, and some ended in Python."""
+    whole = spec(batch=2, dtype="int8", dtype_d="fp32", dtype_c="fp32", stride_a="shared")
+    for value in (*ODD, Dim(-1), Dim(2**40), Dim("8"), Dim(0, dynamic=True)):  # type: ignore[arg-type]
+        try:
+            found = dataclasses.replace(whole, **{name: value})
+        except InputError:
+            continue
+        assert GemmSpec.from_text(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"m": 64}, "m = 64: int, where GemmSpec has Dim; give that, or leave it to GemmSpec.fr"),
+        ({"dtype_c": "fp16"}, "dtype_c = 'fp16': str, where GemmSpec has DType or None; give that"),
+        ({"epilogue": ("relu",)}, "epilogue[0] = 'relu': str, where GemmSpec has EpilogueStep; gi"),
+        ({"m": Dim(-3)}, "m = -3: too small; the smallest is 1"),
+        ({"k": Dim(0, dynamic=True)}, "k = 0: too small; the smallest is 1"),
+        (
+            {"op": "produkt"},
+            "op = produkt: unknown; give product or epilogue (did you mean 'produc",
+        ),
+        ({"sms": -1}, "sms = -1: too small; the smallest is 0"),
+        ({"arch": "x"}, "arch = x: not an architecture; known: sm_75"),
+        ({"batch": 2, "stride_a": "near"}, "stride_a = near: unknown; give elements, dense, shar"),
+        ({"batch": 2, "stride_a": 2**70}, f"stride_a = {2**70}: too large; the largest is"),
+    ],
+)
+def test_attributes_that_no_text_gives(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        dataclasses.replace(spec(), **attributes)
+    assert str(caught.value).startswith(message)
+
+
+def test_an_architecture_has_one_spelling() -> None:
+    assert dataclasses.replace(spec(), arch="9.0a") == spec(arch="sm_90a")
+
+
+@pytest.mark.parametrize("fields", [None, [("m", 64)], {5: 64}, {None: 1}])
+def test_fields_that_are_none(fields: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"^a spec's fields are a dict by name, such as m and n, no"
+    ):
+        GemmSpec.from_fields(fields)
