@@ -167,12 +167,19 @@ def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
 
 
 def _refusals(program: Program, arguments: tuple[Parameter, ...]) -> tuple[str, ...]:
-    """C conditions under which the launcher refuses: null where a pointer will be followed."""
+    """C conditions under which the launcher refuses: null where a pointer will be followed.
+
+    A and B of no elements may be null, as empty tensors are; an array of pointers to them not.
+    """
     spec = program.solved
     conditions = []
+    followed = "alpha != 0.0f && k != 0" if spec.k.dynamic else "alpha != 0.0f"
     for parameter in arguments:
         if parameter.role in ("a", "b", "scales") and spec.multiplies:
-            conditions.append(f"{parameter.symbol} == nullptr && alpha != 0.0f")
+            if parameter.array:
+                conditions.append(f"{parameter.symbol} == nullptr && alpha != 0.0f")
+            elif spec.k.size > 0:
+                conditions.append(f"{parameter.symbol} == nullptr && {followed}")
         elif parameter.role == "c":
             conditions.append(f"{parameter.symbol} == nullptr && beta != 0.0f")
         elif parameter.pointer:

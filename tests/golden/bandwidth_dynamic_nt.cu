@@ -355,8 +355,8 @@ extern "C" int gemm_fp16_nt_dyn512xdyn16xdyn512_sm_80_a6091dee_launch(
     if (misaligned(b, 16)) return cudaErrorInvalidValue;
     if (misaligned(c, 2)) return cudaErrorInvalidValue;
     if (misaligned(d, 4)) return cudaErrorInvalidValue;
-    if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
-    if (b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
+    if (a == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
+    if (b == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
     if (c == nullptr && beta != 0.0f) return cudaErrorInvalidValue;
     if (d == nullptr) return cudaErrorInvalidValue;
     if (bias0 == nullptr) return cudaErrorInvalidValue;

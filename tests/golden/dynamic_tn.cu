@@ -440,8 +440,8 @@ extern "C" int gemm_fp16_tn_dyn512xdyn512xdyn512_sm_80_75d9378d_launch(
     if (misaligned(b, 2)) return cudaErrorInvalidValue;
     if (misaligned(c, 2)) return cudaErrorInvalidValue;
     if (misaligned(d, 2)) return cudaErrorInvalidValue;
-    if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
-    if (b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
+    if (a == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
+    if (b == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
     if (c == nullptr && beta != 0.0f) return cudaErrorInvalidValue;
     if (d == nullptr) return cudaErrorInvalidValue;
     if (bias0 == nullptr) return cudaErrorInvalidValue;

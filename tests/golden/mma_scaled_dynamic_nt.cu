@@ -572,12 +572,12 @@ extern "C" int gemm_e4m3_e5m2_nt_dyn128x1000xdyn7168_sm_89_1fa44985_launch(
     if (misaligned(b, 16)) return cudaErrorInvalidValue;
     if (misaligned(d, 8)) return cudaErrorInvalidValue;
     if (misaligned(workspace, 256)) return cudaErrorInvalidValue;
-    if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
-    if (b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
+    if (a == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
+    if (b == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
     if (d == nullptr) return cudaErrorInvalidValue;
     if (bias0 == nullptr) return cudaErrorInvalidValue;
-    if (scale_a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
-    if (scale_b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
+    if (scale_a == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
+    if (scale_b == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
     if (workspace == nullptr) return cudaErrorInvalidValue;
     unsigned char* const start = static_cast<unsigned char*>(workspace);
     fp32* const partials = reinterpret_cast<fp32*>(start);

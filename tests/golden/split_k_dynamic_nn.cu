@@ -506,8 +506,8 @@ extern "C" int gemm_fp16_nn_dyn512xdyn500xdyn512_sm_90_2ea7780a_launch(
     if (misaligned(c, 4)) return cudaErrorInvalidValue;
     if (misaligned(d, 4)) return cudaErrorInvalidValue;
     if (misaligned(workspace, 256)) return cudaErrorInvalidValue;
-    if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
-    if (b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
+    if (a == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
+    if (b == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
     if (c == nullptr && beta != 0.0f) return cudaErrorInvalidValue;
     if (d == nullptr) return cudaErrorInvalidValue;
     if (workspace == nullptr) return cudaErrorInvalidValue;

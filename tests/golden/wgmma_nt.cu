@@ -501,12 +501,15 @@ static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type,
         "cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
     if (queried != cudaSuccess) return queried;
     if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-    const cuuint64_t sizes[] = { inner, outer };
-    const cuuint64_t strides[] = { stride_bytes };
+    // No map has a dimension of zero, or none to point to; where one is, nothing is copied, so any
+    // map serves.
+    const void* const start = pointer ? pointer : reinterpret_cast<const void*>(u64{256});
+    const cuuint64_t sizes[] = { inner ? inner : 1, outer ? outer : 1 };
+    const cuuint64_t strides[] = { stride_bytes ? stride_bytes : 16 };
     const cuuint32_t box[] = { box_inner, box_outer };
     const cuuint32_t steps[] = { 1, 1 };
     const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
-        reinterpret_cast<CUtensorMap*>(map), type, 2, const_cast<void*>(pointer), sizes, strides,
+        reinterpret_cast<CUtensorMap*>(map), type, 2, const_cast<void*>(start), sizes, strides,
         box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return encoded == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;

@@ -649,12 +649,15 @@ static int encode(TensorMap* map, const void* pointer, CUtensorMapDataType type,
         "cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
     if (queried != cudaSuccess) return queried;
     if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-    const cuuint64_t sizes[] = { inner, outer };
-    const cuuint64_t strides[] = { stride_bytes };
+    // No map has a dimension of zero, or none to point to; where one is, nothing is copied, so any
+    // map serves.
+    const void* const start = pointer ? pointer : reinterpret_cast<const void*>(u64{256});
+    const cuuint64_t sizes[] = { inner ? inner : 1, outer ? outer : 1 };
+    const cuuint64_t strides[] = { stride_bytes ? stride_bytes : 16 };
     const cuuint32_t box[] = { box_inner, box_outer };
     const cuuint32_t steps[] = { 1, 1 };
     const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry)(
-        reinterpret_cast<CUtensorMap*>(map), type, 2, const_cast<void*>(pointer), sizes, strides,
+        reinterpret_cast<CUtensorMap*>(map), type, 2, const_cast<void*>(start), sizes, strides,
         box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return encoded == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
@@ -699,12 +702,12 @@ extern "C" int gemm_e4m3_nt_dyn128x1000xdyn7168_sm_90a_f3e08f8c_launch(
     if (misaligned(b, 16)) return cudaErrorInvalidValue;
     if (misaligned(d, 8)) return cudaErrorInvalidValue;
     if (misaligned(workspace, 256)) return cudaErrorInvalidValue;
-    if (a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
-    if (b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
+    if (a == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
+    if (b == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
     if (d == nullptr) return cudaErrorInvalidValue;
     if (bias0 == nullptr) return cudaErrorInvalidValue;
-    if (scale_a == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
-    if (scale_b == nullptr && alpha != 0.0f) return cudaErrorInvalidValue;
+    if (scale_a == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
+    if (scale_b == nullptr && alpha != 0.0f && k != 0) return cudaErrorInvalidValue;
     if (workspace == nullptr) return cudaErrorInvalidValue;
     unsigned char* const start = static_cast<unsigned char*>(workspace);
     fp32* const partials = reinterpret_cast<fp32*>(start);

@@ -83,13 +83,13 @@ def test_the_launcher(
     d = cupy.full((m, n), np.nan, dtype=np.float16)
     launch = library(plan, tmp_path)
 
-    def call(first: int) -> int:
+    def call(first: int, alpha: float = 0.5) -> int:
         pointers = (first, b.data.ptr, c.data.ptr, d.data.ptr, bias.data.ptr)
         stream = cupy.cuda.get_current_stream().ptr
         return int(
             launch(
                 *(ctypes.c_void_p(pointer) for pointer in pointers),
-                ctypes.c_float(0.5),
+                ctypes.c_float(alpha),
                 ctypes.c_float(2.0),
                 ctypes.c_void_p(stream),
             )
@@ -100,6 +100,9 @@ def test_the_launcher(
     exact = 0.5 * (a.get().astype(np.float64) @ b.get()) + 2.0 * c.get() + bias.get()
     assert (d.get() == np.maximum(exact, 0).astype(np.float16)).all()
     assert call(0) == INVALID_VALUE, "a null A is refused"
+    assert call(0, alpha=0.0) == 0, "which nobody reads where alpha is 0"
+    cupy.cuda.get_current_stream().synchronize()
+    assert (d.get() == np.maximum(2.0 * c.get() + bias.get(), 0).astype(np.float16)).all()
     assert call(a.data.ptr + 2) == INVALID_VALUE, "a misaligned A is refused"
 
 
