@@ -169,6 +169,13 @@ def _with(inputs: Inputs, **changed: Values | None) -> Inputs:
     return replace(inputs, values=values)
 
 
+def _empty(problem: Problem) -> list[str]:
+    """A, B and their scales where they have no elements, as pointers of their own may be null."""
+    if problem.k or not problem.spec.multiplies:
+        return []
+    return [name for name in ("a", "b", *SCALES) if not problem.spec.scattered(name)]
+
+
 def _legal(spec: GemmSpec, alpha: float, beta: float) -> tuple[float, float]:
     """The nearest alpha and beta that the kernel has: 0 or 1 where D is the sums or no product."""
     if not spec.multiplies:
@@ -234,7 +241,8 @@ def _full_size(program: Program, seed: int) -> list[Case]:
     # Whole numbers, alpha 1, beta 0 and C full of NaN: bit-equal, and C is not read.
     plain = sizes.bind(program, 1.0, 0.0)
     integers = inputs_for(plain, "exact", "integers", seed)
-    found = [Case("exact", plain, _with(integers, c=Constant(NAN)), exact=True, share=1.0)]
+    first = _with(integers, c=Constant(NAN), **dict.fromkeys(_empty(plain)))
+    found = [Case("exact", plain, first, exact=True, share=1.0)]
 
     # Normal values and scalars that are no powers of two; small sums where an activation bends.
     bends = any(step.definition.turns for step in spec.epilogue)
@@ -351,7 +359,7 @@ def _other_sizes(program: Program, seed: int) -> list[Case]:
         beta = 0.5 if has_c and number % 2 else 0.0
         problem = one.bind(program, 1.0 if number % 3 else -0.5, beta)
         inputs = inputs_for(problem, "exact", "integers", seed + 2 + number)
-        inputs = replace(inputs, shift=2 + number)
+        inputs = _with(replace(inputs, shift=2 + number), **dict.fromkeys(_empty(problem)))
         if beta == 0.0:
             inputs = _with(inputs, c=Constant(NAN))
         found.append(Case("exact", problem, inputs, exact=True, share=0.25))

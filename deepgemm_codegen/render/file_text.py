@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan.signature import Parameter
     from deepgemm_codegen.plan.tiles import Extent
     from deepgemm_codegen.plan.workspace import Region
+    from deepgemm_codegen.spec import GemmSpec
     from deepgemm_codegen.spec.batching import Stride
 
 _FORMULA_COLUMNS = 60
@@ -167,23 +168,13 @@ def _row_alignments(plan: KernelPlan, body: Rows) -> dict[str, int]:
 
 
 def _refusals(program: Program, arguments: tuple[Parameter, ...]) -> tuple[str, ...]:
-    """C conditions under which the launcher refuses: null where a pointer will be followed.
-
-    A and B of no elements may be null, as empty tensors are; an array of pointers to them not.
-    """
+    """C conditions under which the launcher refuses: null where a pointer will be followed."""
     spec = program.solved
     conditions = []
-    followed = "alpha != 0.0f && k != 0" if spec.k.dynamic else "alpha != 0.0f"
     for parameter in arguments:
-        if parameter.role in ("a", "b", "scales") and spec.multiplies:
-            if parameter.array:
-                conditions.append(f"{parameter.symbol} == nullptr && alpha != 0.0f")
-            elif spec.k.size > 0:
-                conditions.append(f"{parameter.symbol} == nullptr && {followed}")
-        elif parameter.role == "c":
-            conditions.append(f"{parameter.symbol} == nullptr && beta != 0.0f")
-        elif parameter.pointer:
-            conditions.append(f"{parameter.symbol} == nullptr")
+        when = _followed(spec, parameter) if parameter.pointer else None
+        if when is not None:
+            conditions.append(" && ".join([f"{parameter.symbol} == nullptr", *when]))
     if program.workspace.regions:
         conditions.append("workspace == nullptr")
     for parameter in arguments:
@@ -197,6 +188,20 @@ def _refusals(program: Program, arguments: tuple[Parameter, ...]) -> tuple[str, 
         scalars = [p.name for p in arguments if p.role in ("alpha", "beta")]
         conditions.extend(f"{name} != 0.0f && {name} != 1.0f" for name in scalars)
     return tuple(conditions)
+
+
+def _followed(spec: GemmSpec, parameter: Parameter) -> list[str] | None:
+    """C conditions under which kernels follow a pointer, all of them together; None for never.
+
+    A and B of no elements may be null, as empty tensors are; an array of pointers to them not.
+    """
+    if parameter.role == "c":
+        return ["beta != 0.0f"]
+    if not (parameter.role in ("a", "b", "scales") and spec.multiplies):
+        return []
+    if parameter.array or not (spec.k.dynamic or spec.k.size == 0):
+        return ["alpha != 0.0f"]
+    return ["alpha != 0.0f", "k != 0"] if spec.k.dynamic else None
 
 
 def _dim_name(program: Program, letter: str) -> str:

@@ -20,7 +20,15 @@ from deepgemm_codegen.harness.verdict import CheckResult, Difference, Verdict
 from deepgemm_codegen.harness.verify import judge
 from deepgemm_codegen.plan import as_program
 from tests.harness.reference import ReferenceDevice
-from tests.harness.support import SMALL, compiled, plan_of, program_of, source_of, verdict_of
+from tests.harness.support import (
+    SMALL,
+    assert_wrong,
+    compiled,
+    plan_of,
+    program_of,
+    source_of,
+    verdict_of,
+)
 from tests.rendering.plans import GOLDEN
 
 EVERYTHING = "m=200 n=136 k=100 dtype_c=fp16 epilogue=bias,relu batch=3 lda=103 ldd=139 ldc=141"
@@ -370,3 +378,13 @@ def test_what_verify_cannot_take(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         verify(plan_of("m=16 n=16 k=16", SMALL), **{"ptx": "x", "on": "emulator", **given})
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("k", ["0", "dynamic:64"])
+def test_an_a_of_no_elements_that_is_read_is_seen(k: str) -> None:
+    """Its pointer may be null, as an empty tensor's is: the judge passes one, of address 0."""
+    plan = plan_of(f"m=40 n=24 k={k} dtype_c=fp32")
+    source = source_of(plan)
+    start = source.index("{\n", source.index(f"{plan.name}(\n")) + 2
+    read = "if (alpha != 0.0f && reinterpret_cast<const volatile short*>(a)[0] == 7) __trap();\n"
+    assert_wrong(plan, source[:start] + read + source[start:], seen="0x0")
