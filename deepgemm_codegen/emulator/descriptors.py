@@ -61,8 +61,8 @@ def chunks(operand: Operand, descriptor: int, size: int) -> tuple[Array, str]:
     fault = ""
     if (descriptor >> 49) & 7:
         fault = f"the base offset {(descriptor >> 49) & 7} is not supported"
-    elif int(offsets.max()) > size - 16:
-        fault = f"the operand ends outside the block's {size} bytes"
+    if int(offsets.max()) > size - 16:
+        fault = fault or f"the operand ends outside the block's {size} bytes"
         offsets = np.where(offsets > size - 16, 0, offsets)
     return offsets, fault
 

@@ -101,9 +101,10 @@ def test_products_in_flight_add_up() -> None:
         # Descriptors and scales that differ between threads.
         ("wgmma.fence", "cvt.u64.u32 %d11, %r1;\nadd.u64 %d3, %d3, %d11;\nwgmma.fence",
          ["divergent-instruction"]),
-        # A start outside shared memory, a base offset.
+        # A start outside shared memory, a base offset, both.
         ("wgmma.fence", "or.b64 %d3, %d3, 8192;\nwgmma.fence", ["bad-descriptor"]),
         ("wgmma.fence", "or.b64 %d3, %d3, 562949953421312;\nwgmma.fence", ["bad-descriptor"]),
+        ("wgmma.fence", "or.b64 %d3, %d3, 562949953429504;\nwgmma.fence", ["bad-descriptor"]),
         # A part of the warpgroup has ended.
         ("wgmma.fence.sync", "setp.eq.u32 %p5, %r2, 3;\n@%p5 exit;\nwgmma.fence.sync",
          ["divergent-instruction"]),
