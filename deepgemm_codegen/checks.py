@@ -5,15 +5,13 @@ The words of ``verify --checks`` and of a file's ``require`` are these tables' k
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from deepgemm_codegen.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 __all__ = [
     "CHECKS",
@@ -134,7 +132,9 @@ def check_judging(seed: object, effort: object, checks: Collection[str]) -> None
     low, high = EFFORTS
     if not (isinstance(effort, Real) and low <= float(effort) <= high):  # NaN is not
         raise InputError(f"effort = {effort}: give a number from {low} to {high}")
-    for word in sorted(set(checks) - set(CHECKS)):
+    if isinstance(checks, str) or not isinstance(checks, Collection):
+        raise InputError(f"checks = {checks}: give a set of some of {', '.join(CHECKS)}")
+    for word in sorted(map(str, set(checks) - set(CHECKS))):
         raise InputError(f"checks: no check is called '{word}'; known: {', '.join(CHECKS)}")
 
 
@@ -161,3 +161,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_judging(self.seed, self.effort, self.checks)
+        if not isinstance(self.deadline, Real):
+            raise InputError(f"deadline = {self.deadline}: give a time of time.monotonic, or inf")
+        if not (isinstance(self.jobs, Integral) and int(self.jobs) >= 1):
+            raise InputError(f"jobs = {self.jobs}: give a whole number from 1 on")

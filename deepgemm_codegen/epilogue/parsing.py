@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from math import isinf
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from deepgemm_codegen.dtypes import DType
 
-__all__ = ["parse_epilogue", "parse_step", "read_option", "step_kind"]
+__all__ = ["check_step", "parse_epilogue", "parse_step", "read_option", "step_kind"]
 
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
@@ -49,6 +50,34 @@ def step_kind(name: str) -> StepKind:
             f"unknown epilogue step '{name}'; known: {known}{nearest(name, list(STEPS))}"
         )
     return kind
+
+
+@lru_cache(maxsize=1024)
+def check_step(step: EpilogueStep) -> None:
+    """Refuses a step that no text gives: Python code may make any.
+
+    Raises:
+        InputError: an unknown kind, an operand or a setting that it has not, or one that it lacks.
+    """
+    kind = step_kind(step.kind)
+    settings = dict(step.settings)
+    for name, text in settings.items():
+        if read_option(kind, name, text) != text:
+            raise InputError(f"epilogue step '{kind.name}': {name} = {text}: give it as text does")
+    found = {operand.name for operand in step.operands}
+    has = {operand.name for operand in kind.operands}
+    told = {operand.axis for operand in kind.operands if operand.axis in settings}
+    needs = {o.name for o in kind.operands if not (o.optional or o.switch or o.axis in told)}
+    if not needs <= found <= has:
+        names = ", ".join(sorted(found ^ needs))
+        raise InputError(
+            f"epilogue step '{kind.name}': other operands than it has ({names}); let parse_epilogue"
+            " make it of text"
+        )
+    _check_required(kind, settings)
+    wrong = kind.check({name: setting_value(kind, name, text) for name, text in settings.items()})
+    if wrong:
+        raise InputError(f"epilogue step '{kind.name}': {wrong}")
 
 
 def parse_epilogue(text: str, value_dtype: DType) -> tuple[EpilogueStep, ...]:
@@ -240,12 +269,16 @@ _READERS: dict[str, Callable[[Option, str], str]] = {
 }
 
 
-def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> EpilogueStep:
+def _check_required(kind: StepKind, given: Mapping[str, str]) -> None:
     for name in kind.required:
         if name not in given:
             words = ", ".join(_named(kind, name).words)
             what = f"one of {words}" if words else f"{name}=VALUE"
             raise InputError(f"epilogue step '{kind.name}': {name} is missing; give {what}")
+
+
+def _step(kind: StepKind, given: Mapping[str, str], value_dtype: DType) -> EpilogueStep:
+    _check_required(kind, given)
     operands = []
     settings = {o.name: given[o.name] for o in kind.settings if o.name in given}
     for operand in kind.operands:

@@ -11,7 +11,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from deepgemm_codegen.dtypes import DType
-from deepgemm_codegen.epilogue import EpilogueStep
+from deepgemm_codegen.epilogue import EpilogueStep, StepOperand
+from deepgemm_codegen.epilogue.parsing import check_step
 from deepgemm_codegen.errors import InputError, nearest
 from deepgemm_codegen.numbers import MAX_DIMENSION, check_range
 from deepgemm_codegen.spec.dimension import Dim
@@ -58,8 +59,9 @@ def check_attributes(spec: GemmSpec) -> None:
         if type(value) not in types:
             raise _other_type(name, value, types)
     for number, step in enumerate(spec.epilogue):
-        if type(step) is not EpilogueStep:
+        if type(step) is not EpilogueStep or not _is_plain(step):
             raise _other_type(f"epilogue[{number}]", step, (EpilogueStep,))
+        check_step(step)
     if spec.op not in OPS:
         remedy = f"give {' or '.join(OPS)}{nearest(spec.op, list(OPS))}"
         raise InputError(f"op = {spec.op}: unknown; {remedy}")
@@ -72,6 +74,20 @@ def check_attributes(spec: GemmSpec) -> None:
         check_range(dim.size, name, int(dim.dynamic or name != "k"), MAX_DIMENSION)
     check_range(spec.batch, "batch", 1, MAX_DIMENSION)
     check_range(spec.sms, "sms", 0, MAX_DIMENSION)
+
+
+def _is_plain(step: EpilogueStep) -> bool:
+    """Whether a step's own attributes are of their types; lists, above all, cannot be hashed."""
+    pairs = type(step.settings) is tuple and all(
+        type(pair) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str
+        for pair in step.settings
+    )
+    return (
+        pairs
+        and type(step.kind) is str
+        and type(step.operands) is tuple
+        and all(type(operand) is StepOperand for operand in step.operands)
+    )
 
 
 def _other_type(name: str, value: object, types: tuple[type, ...]) -> InputError:

@@ -175,8 +175,10 @@ class GemmSpec:
                 f"{nearest(self.launch, list(LAUNCHES))}"
             )
         self._settle({"epilogue": steps_with_matrices(self)})
-        for name, value in self.overrides.items():
-            override_value(name, value)
+        given = dict(self.overrides.items())
+        kept = {name: override_value(name, value) for name, value in given.items()}
+        if kept != given:
+            self._settle({"overrides": Overrides.of(kept)})
 
     def _settle(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():

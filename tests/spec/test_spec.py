@@ -15,7 +15,7 @@ from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.numbers import MAX_DIMENSION
 from deepgemm_codegen.spec import GemmSpec
 from deepgemm_codegen.spec.dimension import Dim
-from deepgemm_codegen.spec.overrides import OVERRIDES
+from deepgemm_codegen.spec.overrides import OVERRIDES, Overrides
 from deepgemm_codegen.spec.text import FIELDS
 
 
@@ -347,3 +347,32 @@ def test_fields_that_are_none(fields: Any) -> None:
         InputError, match=r"^a spec's fields are a dict by name, such as m and n, no"
     ):
         GemmSpec.from_fields(fields)
+
+
+VECTOR = StepOperand("bias", "column", FP16)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (EpilogueStep("nope"), "unknown epilogue step 'nope'; known: bias"),
+        (EpilogueStep("bias"), "epilogue step 'bias': other operands than it has (bias); let"),
+        (EpilogueStep("relu", (VECTOR,)), "epilogue step 'relu': other operands than it has (bi"),
+        (EpilogueStep("clamp"), "epilogue step 'clamp': no bound is given; give lo, hi or both"),
+        (EpilogueStep("clamp", (), (("lo", "1.50"),)), "epilogue step 'clamp': lo = 1.50: give it"),
+        (EpilogueStep("clamp", (), (("low", "1"),)), "unknown option 'low' of 'clamp' (did you me"),
+        (EpilogueStep("quantize"), "epilogue step 'quantize': other operands than it has (scale)"),
+        (EpilogueStep("relu", []), "epilogue[0] = EpilogueStep(kind='relu', operands=[], "),  # type: ignore[arg-type]
+        (EpilogueStep("clamp", (), (("lo", 1),)), "epilogue[0] = EpilogueStep(kind='clamp', "),  # type: ignore[arg-type]
+    ],
+)
+def test_steps_that_no_text_gives(step: EpilogueStep, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        dataclasses.replace(spec(), epilogue=(step,))
+    assert str(caught.value).startswith(message)
+
+
+def test_overrides_are_kept_as_they_are_read() -> None:
+    given = dataclasses.replace(spec(), overrides=Overrides(tile_m="64"))  # type: ignore[arg-type]
+    assert given == spec(tile_m=64)
+    assert given.overrides.tile_m == 64

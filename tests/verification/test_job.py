@@ -377,3 +377,19 @@ def test_what_nothing_can_be_judged_by(
     with pytest.raises(InputError) as caught:
         what(**given)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"checks": "exact"}, "checks = exact: give a set of some of exact, random, hostile, "),
+        ({"checks": None}, "checks = None: give a set of some of exact, random, hostile, "),
+        ({"deadline": "soon"}, "deadline = soon: give a time of time.monotonic, or inf"),
+        ({"jobs": 0}, "jobs = 0: give a whole number from 1 on"),
+        ({"jobs": 1.5}, "jobs = 1.5: give a whole number from 1 on"),
+    ],
+)
+def test_settings_of_other_types(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Settings(**given)
+    assert str(caught.value).startswith(message)
