@@ -138,3 +138,17 @@ def test_nothing_small_is_refused(arch_dtype: str) -> None:
         line = f"m={m} n={n} k=237 dtype={dtype} dtype_d=fp16 layout={layout} epilogue={step}"
         spec = GemmSpec.from_text(f"{line} arch={arch}")
         assert refusal_of(spec) == "", line
+
+
+def test_tiles_abreast_of_copies_that_do_not_fit() -> None:
+    """The copies' tiles are deeper than those of operands as they lie, which were looked at."""
+    text = (
+        "m=128 n=1 k=dynamic:512 layout_d=t ldd=131 epilogue=quantize:e5m2:scale=per_channel"
+        " arch=sm_90a tile_m=128 abreast=2 repack=on"
+    )
+    with pytest.raises(InputError) as caught:
+        decide(GemmSpec.from_text(text), load_arch("sm_90a"))
+    assert str(caught.value) == (
+        "abreast = 2: 348160 bytes of shared memory a block (0 of them static); sm_90 has 232448;"
+        " the nearest legal abreast is 1, or leave abreast out"
+    )

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.abreast import Block, refusal, tiles_abreast
-from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
+from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other, setting_of
 from deepgemm_codegen.decide.menus import MAX_TILE, others_than
 from deepgemm_codegen.decide.mma_sync.menu import LEGAL, Menu, menu_for
 from deepgemm_codegen.decide.mma_sync.pipeline import shared_bytes
@@ -17,7 +17,7 @@ from deepgemm_codegen.decide.mma_sync.refuse import refuse
 from deepgemm_codegen.decide.mma_sync.rejections import rejections
 from deepgemm_codegen.decide.mma_sync.search import Found, search
 from deepgemm_codegen.decide.prediction import output_bytes
-from deepgemm_codegen.decide.repack import best_with_copies, copies_for
+from deepgemm_codegen.decide.repack import as_copied, best_with_copies, copies_for
 from deepgemm_codegen.decide.split_k import (
     Cut,
     cheapest_cut,
@@ -206,6 +206,8 @@ def _holding_rows(setting: Setting, below: float, copying: float) -> _Answer | N
 
 
 def _refuse(setting: Setting) -> Refusal:
+    if setting.spec.overrides.repack == "on" and (copies := copies_for(setting.spec)):
+        setting = setting_of(as_copied(setting.spec, copies), setting.arch)  # none other is tried
     spec, _, problem, machine = setting
     if spec.overrides.abreast is not None:
         found = search(problem, machine, menu_for(problem, spec.overrides))
