@@ -152,3 +152,10 @@ def test_tiles_abreast_of_copies_that_do_not_fit() -> None:
         "abreast = 2: 348160 bytes of shared memory a block (0 of them static); sm_90 has 232448;"
         " the nearest legal abreast is 1, or leave abreast out"
     )
+
+
+def test_more_warps_than_columns_beside_scales_by_block() -> None:
+    """A warp of no column was divided by."""
+    text = "m=33 n=64 k=16 dtype=e4m3 scale_a=1x128 scale_b=128x128 arch=sm_120 warps_n=16"
+    with pytest.raises(InputError, match=r"^warps_n = 16: "):
+        decide(GemmSpec.from_text(text), load_arch("sm_120"))

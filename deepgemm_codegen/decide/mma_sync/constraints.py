@@ -69,10 +69,11 @@ def scales(tile_n: int, warps_n: int, within: int) -> Miss | None:
     """A warp's columns lie in one block of B's scales, and so does each half of a pair's.
 
     They begin at a multiple of their own number, so it is enough that it divides the block. A
-    second block would take as many factors again, and a select for every two sums of a step.
+    second block would take as many factors again, and a select for every two sums of a step. A
+    warp of no column breaks `fragments`.
     """
     got = tile_n // warps_n
-    return (got, within) if within and within % got else None
+    return (got, within) if within and got and within % got else None
 
 
 def warps(count: int) -> Miss | None:
