@@ -846,6 +846,15 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,relu",
         arch="sm_90a",
     ),
+    # Only the launch tells whether there are slices enough for one consumer to lag.
+    "wgmma_lag_dynamic_tn": _plan(
+        WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8),
+        m=512,
+        n=512,
+        k="dynamic:2048",
+        layout="tn",
+        arch="sm_90a",
+    ),
     # A fused feed-forward layer: what follows the product in registers, D by TMA.
     # Tiles that end inside a panel of B's columns, which a cluster may share.
     "wgmma_ragged_tn": _plan(
