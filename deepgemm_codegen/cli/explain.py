@@ -150,7 +150,7 @@ def _in_effect(program: Program, name: str) -> int | str | None:
             copies = any(isinstance(kernel.body, Repack) for kernel in program.kernels)
             return "on" if copies else "off"
     value: int | str | None = getattr(plan.body, name, getattr(plan.schedule, name, None))
-    return value
+    return value or None  # no blocks have whole rows
 
 
 _FOLLOW_DTYPE = ("dtype_a", "dtype_b", "dtype_d")

@@ -154,7 +154,7 @@ def program_of(
         followed=spec.launch == "dependent",
         abreast=abreast,
     )
-    holds_rows = isinstance(body, MmaSync) and body.holds_rows
+    holds_rows = isinstance(body, MmaSync | Wgmma) and body.holds_rows
     if spec.norm is not None and not holds_rows:
         return _with_rows(kernel, arch)
     whole = k.split == 1 or (isinstance(body, Wgmma) and body.cluster_k > 1)

@@ -38,6 +38,7 @@ ANSWERED: dict[str, tuple[str, ...]] = {
     "cluster_m": ("raster",),
     "cluster_n": ("raster",),
     "cluster_k": ("split k",),
+    "cluster_rows": ("whole rows",),
     "split_k": ("split k",),
     "split_k_from": ("split k",),
     "abreast": ("tiles abreast",),

@@ -25,6 +25,8 @@ def choice_of(plan: KernelPlan) -> str:
             f"{body.stages}st",
             f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""),
         ]
+        if body.holds_rows:
+            words.append(f"{body.cluster_rows}rows")
         if body.sharers > 1:
             words.append(f"{body.cluster_m}x{body.cluster_n}cl")
     elif isinstance(body, Rows):

@@ -129,7 +129,9 @@ def _multiplying_blocks(
     if kernel.abreast > 1:
         return tuple(sorted({tile // kernel.abreast for tile in tiles}))
     parts = kernel.k.split
-    if _cluster_k(kernel):
+    if isinstance(kernel.body, Wgmma) and kernel.body.holds_rows:
+        parts = kernel.body.cluster_rows
+    if _meets(kernel):
         return tuple(tile * parts + part for tile in tiles for part in range(parts))
     each = problem.grid // problem.spec.batch
     return tuple(
@@ -141,9 +143,9 @@ def _multiplying_blocks(
     )
 
 
-def _cluster_k(kernel: KernelPlan) -> bool:
-    """Whether a tile's parts of k are the blocks of one cluster, and so neighbours."""
-    return isinstance(kernel.body, Wgmma) and kernel.body.cluster_k > 1
+def _meets(kernel: KernelPlan) -> bool:
+    """Whether a tile's parts of k, or of its columns, are the blocks of one cluster: neighbours."""
+    return isinstance(kernel.body, Wgmma) and kernel.body.meets
 
 
 def _copying_blocks(problem: Problem, body: Repack, tiles: tuple[int, ...]) -> tuple[int, ...]:

@@ -225,7 +225,7 @@ class KernelPlan:
         Not where it has to wait before: for the other blocks of a cluster, or for the kernel
         before.
         """
-        alone = isinstance(self.body, Wgmma) and self.body.cluster == 1
+        alone = isinstance(self.body, Wgmma) and self.body.cluster == 1 and not self.body.meets
         return alone and not self.dependent
 
     @property
@@ -331,7 +331,7 @@ class KernelPlan:
             parts = times(self.tiles, Number(self.k.split))
             return parts if self.abreast == 1 else ceildiv(parts, self.abreast)
         cluster = self.body.cluster
-        if self.body.cluster_k > 1:
+        if self.body.meets:
             return times(self.tiles, Number(cluster))
         clusters = self._count(self.body.cluster_m, self.body.cluster_n)
         clusters = times(clusters, Number(self.k.split))

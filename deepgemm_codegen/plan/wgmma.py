@@ -50,12 +50,14 @@ class Wgmma:
             blocks along n share A's. At most one of them is more than 1.
         cluster_k: blocks of a cluster along k: each sums a part of it, then finishes a share of the
             tile, for which it reads the others' sums. More than 1 only in a cluster of its own.
+        cluster_rows: blocks of a cluster that have whole rows of D between them: each sums some of
+            their columns, then finishes some of the rows. 0 where none have.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
             computed; ``rows`` has TMA write whole rows of the tile from each warp's slab, of sums
             of 32 bits; ``lanes`` stores such sums straight from registers, four neighbours a lane;
             ``slab`` stores rows from there itself, for any alignment and steps;
             ``sums`` stores partial sums straight from registers; ``gather`` has the blocks of a
-            cluster along k meet in shared memory.
+            cluster along k meet in shared memory, ``whole`` those that have whole rows.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts, of which the last
             may be narrower.
         d_bytes: of an element of D.
@@ -81,7 +83,8 @@ class Wgmma:
     cluster_m: int
     cluster_n: int
     cluster_k: int
-    store: Literal["tma", "rows", "lanes", "slab", "sums", "gather"]
+    cluster_rows: int
+    store: Literal["tma", "rows", "lanes", "slab", "sums", "gather", "whole"]
     slab_n: int
     d_bytes: int
     promoted: bool
@@ -119,6 +122,7 @@ class Wgmma:
             "slab": "consumer_slab",
             "sums": "consumer_sums",
             "gather": "consumer_gather",
+            "whole": "consumer_rows",
         }
         stem = stems[self.store]
         if self.store == "tma" and self.d_bytes != 2:
@@ -128,7 +132,19 @@ class Wgmma:
     @property
     def raster_template(self) -> str:
         """Path below ``templates/`` of the text that tells which tile a block computes."""
+        if self.holds_rows:
+            return "parts/raster_cluster_rows.cu.j2"
         return f"parts/raster_{'cluster_k' if self.cluster_k > 1 else 'persistent'}.cu.j2"
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether a block, or those of a cluster, have whole rows of D, for a step that asks."""
+        return self.cluster_rows > 0
+
+    @property
+    def meets(self) -> bool:
+        """Whether sums meet in shared memory behind the last slice: a block then has one tile."""
+        return self.cluster_k > 1 or self.holds_rows
 
     @property
     def sharers(self) -> int:
@@ -138,7 +154,7 @@ class Wgmma:
     @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
-        return self.sharers * self.cluster_k
+        return self.sharers * self.cluster_k * max(self.cluster_rows, 1)
 
     @property
     def mma_n(self) -> int:
@@ -312,7 +328,7 @@ class Wgmma:
             return 0
         if self.store == "rows":
             return row_slab_bytes(self.tile_n, self.consumers)
-        if self.store == "gather":
+        if self.store in ("gather", "whole"):
             return max(self.tile_m * self.tile_n * 4 - self.stages * self.stage_bytes, 0)
         return self.consumers * 4 * 16 * self.slab_n * 4
 

@@ -185,6 +185,8 @@ def _blocks_c(plan: KernelPlan) -> str:
         factors = ["clusters_m", "clusters_n", "CLUSTER"]
     elif isinstance(plan.body, Wgmma) and plan.body.cluster_k > 1:
         factors.append("CLUSTER_K")
+    elif isinstance(plan.body, Wgmma) and plan.body.holds_rows:
+        factors = [plan.m.count_symbol, "CLUSTER_ROWS"]
     if plan.batch > 1:
         factors.append(str(plan.batch))
     return " * ".join(factors)
@@ -261,7 +263,7 @@ def _fragment_row(plan: KernelPlan) -> str:
     if not isinstance(body, Wgmma):
         return "m0 + warp_m * WARP_M + i * MMA_M"
     # Where blocks along k share a tile, m0 is the tile's first row, else the consumer's.
-    together = body.cluster_k > 1 and body.consumers > 1
+    together = body.meets and body.consumers > 1
     return f"m0 + {'consumer * CONSUMER_M + ' if together else ''}i * 64 + warp * 16"
 
 
@@ -270,6 +272,8 @@ def text_of(plan: KernelPlan) -> Text:
     steps, arguments = steps_of(plan), plan.kernel_parameters
     reads_rows, reads_columns = reads(plan, "row"), reads(plan, "column")
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
+    if isinstance(plan.body, Wgmma) and plan.body.holds_rows:  # a tile has all of n
+        used = (plan.m, plan.k)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     height, most_rows = _heights(plan)
     clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
@@ -310,7 +314,7 @@ def text_of(plan: KernelPlan) -> Text:
         columns="clusters_n" if clustered else plan.n.count_symbol,
         first_tile=f"blockIdx.x{per_cluster}",
         tile_stride=f"gridDim.x{per_cluster}",
-        loop_depth=-4 if isinstance(plan.body, Wgmma) and plan.body.cluster_k > 1 else 0,
+        loop_depth=-4 if isinstance(plan.body, Wgmma) and plan.body.meets else 0,
         release=release_of(plan),
         readers=readers_of(plan),
         early_slices=early_slices(plan),

@@ -37,7 +37,7 @@ def primitives_of(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     leaving: str
     if isinstance(body, Wgmma):
         names = _wgmma_primitives(plan, body)
-        leaving = {"gather": "cluster_sums", "lanes": ""}.get(body.store, body.store)
+        leaving = _leaving(body)
     elif isinstance(body, Bandwidth):
         names = [*_lane_primitives(plan, body), (f"mma_m16n8k{body.mma_k}", 0)]
         leaving = "lane_slab"
@@ -58,6 +58,13 @@ def primitives_of(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     names.extend((name, 0) for name in output_primitives(plan, leaving))
     names.extend(_common_primitives(plan))
     return tuple(dict.fromkeys(names))
+
+
+def _leaving(body: Wgmma) -> str:
+    """How D leaves a wgmma kernel, as `output_primitives` names it."""
+    if body.store == "whole":
+        return "cluster_sums" if body.cluster_rows > 1 else "slab"
+    return {"gather": "cluster_sums", "lanes": ""}.get(body.store, body.store)
 
 
 def _copy_primitives(operands: Sequence[Operand | SimtOperand]) -> list[tuple[str, int]]:
@@ -113,8 +120,8 @@ def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
     names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
     if body.cleared:
         names.append(("fence_proxy_async", 0))
-    if body.store == "gather":
-        names += [("consumers_barrier", 0)] if body.consumers > 1 else []
+    if body.store in ("gather", "whole"):
+        names += [("consumers_barrier", 0)] if body.consumers > 1 or body.holds_rows else []
         names += [("wrapping_add", 0)] if plan.spec.dtype_acc.integer else []
     return names
 

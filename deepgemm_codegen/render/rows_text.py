@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.dtypes import E5M2
-from deepgemm_codegen.plan import MmaSync, Rows
+from deepgemm_codegen.plan import MmaSync, Rows, Wgmma
 from deepgemm_codegen.plan.rows import SHARING
 from deepgemm_codegen.plan.tiles import WARP
 from deepgemm_codegen.render.epilogue_text import (
@@ -53,6 +53,7 @@ class RowsText:
         blocks: blocks of one matrix of a batch, as C writes it.
         first_place, second_place: the argument by which the sums of warps find their memory.
         threads: that share a row, where they are of one warp.
+        cluster: blocks in whose shared memory a row's sums lie; 0 where a warp's slab has them.
         beyond: whether some threads may have a vector behind the end of the row.
         anew: whether each pass over a held row finds its columns, and which are left out, anew:
             kept, they would take a register an element.
@@ -74,6 +75,7 @@ class RowsText:
     first_place: str
     second_place: str
     threads: int
+    cluster: int
     beyond: bool
     anew: bool
     outside: str
@@ -85,7 +87,7 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
     """The words of a plan; None where it holds no whole rows."""
     body = plan.body
     rows = body if isinstance(body, Rows) else None
-    if rows is None and not (isinstance(body, MmaSync) and body.holds_rows):
+    if rows is None and not (isinstance(body, MmaSync | Wgmma) and body.holds_rows):
         return None
     texts = tuple(step_text(plan, index, step) for index, step in enumerate(plan.epilogue))
     place = plan.spec.norm
@@ -115,7 +117,8 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
         blocks=plan.m.symbol if several else f"(({plan.m.symbol} + TILE_M - 1) / TILE_M)",
         first_place=", of_warps" if several else "",
         second_place=", of_warps + WARPS_N" if several else "",
-        threads=SHARING if rows is None else WARP,
+        threads=SHARING if isinstance(body, MmaSync) else WARP,
+        cluster=body.cluster_rows if isinstance(body, Wgmma) else 0,
         beyond=_beyond(plan),
         anew=norm is not None
         and rows is not None
@@ -129,7 +132,8 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
 
 def _beyond(plan: KernelPlan) -> bool:
     """Whether the threads of a row have more vectors than it."""
-    shared = plan.multiplies and plan.n.tile % (SHARING * plan.output.vector) != 0
+    threads = WARP if isinstance(plan.body, Wgmma) else SHARING
+    shared = plan.multiplies and plan.n.tile % (threads * plan.output.vector) != 0
     return plan.n.tail or shared
 
 

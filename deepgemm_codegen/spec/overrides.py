@@ -40,6 +40,7 @@ class Overrides:
     cluster_m: int | None = None
     cluster_n: int | None = None
     cluster_k: int | None = None
+    cluster_rows: int | None = None
     split_k: int | None = None
     split_k_from: int | None = None
     abreast: int | None = None
@@ -88,6 +89,8 @@ OVERRIDES: dict[str, str] = {
     "cluster_m": "blocks of a cluster along m, which share tiles of B: 1 or 2 (wgmma)",
     "cluster_n": "blocks of a cluster along n, which share tiles of A: 1 or 2 (wgmma)",
     "cluster_k": "blocks of a cluster along k, whose parts meet in shared memory (wgmma)",
+    "cluster_rows": "blocks of a cluster that have whole rows of D between them, for a norm, which"
+    " then needs no second kernel (wgmma)",
     "split_k": "parts that k is cut into; a second kernel or a cluster adds their sums",
     "split_k_from": "least k that the tree may cut into parts; 0: never",
     "abreast": "tiles that a block computes side by side, each with its own warps (tiny products)",

@@ -846,6 +846,28 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,relu",
         arch="sm_90a",
     ),
+    # Four blocks of a cluster have whole rows between them: a norm without a second kernel.
+    "wgmma_cluster_rows_nt": _plan(
+        WgmmaChoice(128, 192, 2, 1, 4, 1, 1, 1, cluster_rows=4),
+        m=1000,
+        n=760,
+        k=768,
+        layout="nt",
+        dtype="bf16",
+        epilogue="bias,residual,store,layer_norm",
+        arch="sm_90a",
+    ),
+    # Three, none of whose rows are as many; a batch of m at run time.
+    "wgmma_cluster_rows_dynamic_nn": _plan(
+        WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 1, cluster_rows=3),
+        m="dynamic:500",
+        n=192,
+        k=256,
+        batch=2,
+        dtype_c="fp16",
+        epilogue="rms_norm,quantize:int8:scale=per_token",
+        arch="sm_90a",
+    ),
     # Only the launch tells whether there are slices enough for one consumer to lag.
     "wgmma_lag_dynamic_tn": _plan(
         WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 8),
@@ -1497,6 +1519,14 @@ GOLDEN: dict[str, Program] = {
         k=256,
         dtype_c="fp16",
         epilogue="residual,layer_norm:weight_dtype=fp32,relu,quantize:int8:per_token",
+        arch="sm_80",
+    ),
+    "norm_held_dynamic_nn": _plan(
+        MmaSyncChoice(64, 104, 32, 4, 1, 3, 2, 8, 1, holds_rows=True),
+        m="dynamic:1000",
+        n=100,
+        k=256,
+        epilogue="rms_norm",
         arch="sm_80",
     ),
     "norm_held_int8_tt": _plan(

@@ -26,6 +26,7 @@ def rows_decisions(
     tile_n: int,
     *,
     holds_rows: bool = False,
+    cluster_rows: int = 0,
 ) -> tuple[Decision, ...]:
     """The question with its answer and reason; nothing without a norm."""
     if spec.norm is None:
@@ -36,6 +37,12 @@ def rows_decisions(
             f"a warp holds all {problem.n} columns of its rows, so {kind} needs no second kernel"
         )
         return (Decision("D14", "whole rows", f"the product, {SHARING} lanes a row", reason),)
+    if cluster_rows:
+        blocks = (
+            "a block holds" if cluster_rows == 1 else f"{cluster_rows} blocks of a cluster hold"
+        )
+        reason = f"{blocks} all {problem.n} columns of their rows, so {kind} needs no second kernel"
+        return (Decision("D14", "whole rows", "the product, a warp a row", reason),)
     words = best_rows(row_task(spec, machine, parts)).words
     microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz
     reason = f"a tile has {tile_n} of the {problem.n} columns that {kind} needs"

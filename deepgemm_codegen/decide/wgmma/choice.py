@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import canonical_steps, promotes
+from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR
 from deepgemm_codegen.decide.tma import place_tma_operand, store_of
 from deepgemm_codegen.decide.wgmma import consumer
 from deepgemm_codegen.decide.wgmma.lagging import lag
@@ -38,6 +39,7 @@ class WgmmaChoice:
         split_k: parts that k is cut into.
         tile_k: elements of k in a slice: a 128-byte row, or two.
         cluster_k: blocks of a cluster along k: the parts, where they meet in shared memory.
+        cluster_rows: blocks of a cluster that have whole rows of D; 0 where none have.
     """
 
     tile_m: int
@@ -51,6 +53,12 @@ class WgmmaChoice:
     split_k: int = 1
     tile_k: int = 64
     cluster_k: int = 1
+    cluster_rows: int = 0
+
+    @property
+    def meets(self) -> bool:
+        """See `Wgmma.meets`."""
+        return self.cluster_k > 1 or self.cluster_rows > 0
 
     @property
     def words(self) -> str:
@@ -62,6 +70,8 @@ class WgmmaChoice:
         words = f"{tile}, {consumers}, {self.stages} stages"
         if self.cluster_m * self.cluster_n > 1:
             words += f", clusters {self.cluster_m}x{self.cluster_n}"
+        if self.cluster_rows:
+            words += f", rows by {self.cluster_rows} blocks"
         words += f", group {self.raster_group}"
         if self.split_k > 1:
             words += f", k in {self.split_k} parts"
@@ -73,7 +83,7 @@ class WgmmaChoice:
 
     def lag(self, spec: GemmSpec, *, promoted: bool) -> int:
         """Slices by which the second consumer ends a tile after the first: see `lagging`."""
-        if promoted or self.cluster_k > 1:  # along k all meet behind the last slice
+        if promoted or self.meets:  # behind the last slice, and there is no other tile
             return 0
         if self.consumers != 2 or self.tiles_at_once > 1:  # in turn one writes as it is
             return 0
@@ -92,16 +102,21 @@ class WgmmaChoice:
             split_k=self.split_k,
         )
         m, n, k = extents
+        columns = columns_of_b(spec, n)
+        if self.cluster_rows:
+            n = replace(n, tile=n.tile * self.cluster_rows)
         left, right = sources(spec)
         slab_n = slab_columns(self.tile_n, spec.halves, spec.dtype_d.bytes)
-        store: Literal["tma", "rows", "lanes", "slab", "sums", "gather"] = "sums"
-        if self.cluster_k > 1:
-            store, slab_n = "gather", self.tile_n
+        store: Literal["tma", "rows", "lanes", "slab", "sums", "gather", "whole"] = "sums"
+        if self.meets:
+            store, slab_n = "whole" if self.cluster_rows else "gather", self.tile_n
         elif self.split_k == 1 and spec.norm is None:
             sums = self.tile_m * self.tiles_at_once // self.consumers * self.tile_n // 128
             l2_bytes = machine_of(arch, spec.dtype_a.name).l2_bytes
             store = store_of(spec, self.tile_n // spec.halves, sums, l2_bytes)
         vector = 2 if store in ("tma", "rows") else output_vector(spec)
+        if store == "whole":
+            vector = min(vector, PARTIAL_VECTOR)
         promoted = promotes(spec, arch)
         sets = 2 if promoted else 1
         rows = self.tile_m * self.tiles_at_once // self.consumers
@@ -113,10 +128,11 @@ class WgmmaChoice:
             tiles_at_once=self.tiles_at_once,
             lag=self.lag(spec, promoted=promoted),
             stages=self.stages,
-            turns=self.cluster_k == 1 or k.dynamic or self._slices(spec) > self.stages,
+            turns=not self.meets or k.dynamic or self._slices(spec) > self.stages,
             cluster_m=self.cluster_m,
             cluster_n=self.cluster_n,
             cluster_k=self.cluster_k,
+            cluster_rows=self.cluster_rows,
             store=store,
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
@@ -128,10 +144,10 @@ class WgmmaChoice:
             vectors=len(column_vectors(canonical_steps(spec))),
             paced=paced(spec, store, vector, self.tiles_at_once),
             a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
-            b=place_tma_operand(spec, "b", right, columns_of_b(spec, n), k, self.cluster_m),
+            b=place_tma_operand(spec, "b", right, columns, k, self.cluster_m),
         )
-        rounds = Persistent if self.cluster_k == 1 else Grid
+        rounds = Grid if self.meets else Persistent
         schedule = rounds(raster_group=self.raster_group)
         return program_of(
-            spec, arch, f"{arch.name}a", extents, body, schedule, vector, slab_n, decisions
+            spec, arch, f"{arch.name}a", (m, n, k), body, schedule, vector, slab_n, decisions
         )

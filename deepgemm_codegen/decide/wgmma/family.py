@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
+from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.repack import Copies, best_with_copies, contiguous_of, copies_for
 from deepgemm_codegen.decide.split_k import (
     Cut,
@@ -22,6 +23,11 @@ from deepgemm_codegen.decide.wgmma.refuse import refuse
 from deepgemm_codegen.decide.wgmma.rejections import rejections
 from deepgemm_codegen.decide.wgmma.search import WgmmaFound, search
 from deepgemm_codegen.decide.wgmma.task import Task, task_of
+from deepgemm_codegen.decide.wgmma.whole_rows import (
+    best_holding_rows,
+    predict_holding_rows,
+    rows_obstacle,
+)
 from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -65,6 +71,8 @@ class _Answer(NamedTuple):
     others: float
 
     def prediction(self) -> Prediction:
+        if self.choice.cluster_rows:
+            return predict_holding_rows(self.task, self.choice)
         microseconds = self.clocks / self.setting.machine.clock_mhz
         return predict(self.task, self.choice)._replace(clocks=self.clocks, us=microseconds)
 
@@ -74,6 +82,8 @@ class _Answer(NamedTuple):
 
     def rival(self, question: str) -> str:
         others = {}
+        if self.choice.cluster_rows:
+            return ""  # asked for, and the model tells such choices from each other alone
         for field in _FIELDS.get(question, ()):
             own = getattr(self.choice, field)
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
@@ -88,7 +98,7 @@ class _Answer(NamedTuple):
         return best_other(others, given, self.clocks, search_in)
 
     def rejections(self) -> tuple[Rejection, ...]:
-        return rejections(self.task, self.menu, self.choice)
+        return () if self.choice.cluster_rows else rejections(self.task, self.menu, self.choice)
 
 
 def _obstacle(spec: GemmSpec, arch: Arch) -> str:
@@ -101,8 +111,7 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         return f"tile_k = {tile_k} is given, and its slices are {' or '.join(map(str, slices))}"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
-    cut = cluster_obstacle(spec)
-    if reason := cut or _types_obstacle(spec, arch):
+    if reason := cluster_obstacle(spec) or rows_obstacle(spec) or _types_obstacle(spec, arch):
         return reason
     unread = _unread(spec, Copies())
     if not unread or not _unread(spec, copies_for(spec, along_k=True)):
@@ -147,6 +156,14 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
         return copying + trailing_clocks(problem, machine, 1 if how.together else how.parts)
 
     given = spec.overrides.numbers()
+    if blocks := spec.overrides.cluster_rows:
+        task, menu = task_of(spec, problem, machine), menu_for(problem, given)
+        every = menu if "tile_n" in given else menu._replace(tile_n=TILE_NS)
+        found = best_holding_rows(task, every, blocks)
+        if found is None or found.clocks + copying >= below:
+            return None
+        clocks = found.clocks + copying
+        return _Answer(setting, task, menu, found.choice, clocks, found.costed, copying)
 
     def found_for(how: Cut, limit: float) -> WgmmaFound | None:
         menu = menu_for(problem, given, cut=how.parts > 1)

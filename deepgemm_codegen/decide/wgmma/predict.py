@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
 
-__all__ = ["predict"]
+__all__ = ["clusters_at_once", "predict"]
 
 LAUNCH_US = 1.6
 """Launch, barriers, descriptors, the first slice and the last store: 1.8 as fitted, before a block
@@ -206,12 +206,17 @@ def _units(
     """(what blocks or clusters compute at a time, counted over D; how many of them run at once)."""
     sms = task.machine.sms
     if task.cluster_k > 1:
-        fitting = sms // 2
-        if task.cluster_k > 2:
-            fitting = int(sms // GROUP * (GROUP // task.cluster_k) * SURE)
-        return tiles_m * tiles_n * (task.units // task.parts), max(fitting, 1)
+        fitting = clusters_at_once(sms, task.cluster_k)
+        return tiles_m * tiles_n * (task.units // task.parts), fitting
     clusters = -(-tiles_m // cluster_m) * -(-tiles_n // cluster_n) * task.units
     return clusters, sms // (cluster_m * cluster_n)
+
+
+def clusters_at_once(sms: int, blocks: int) -> int:
+    """How many clusters of so many blocks, each alone on its multiprocessor, run at a time."""
+    if blocks <= 2:
+        return max(sms // blocks, 1)
+    return max(int(sms // GROUP * (GROUP // blocks) * SURE), 1)
 
 
 def finish_clocks(task: Task, tile: Tile) -> float:

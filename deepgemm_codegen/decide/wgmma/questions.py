@@ -8,6 +8,7 @@ from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
+from deepgemm_codegen.decide.wgmma import whole_rows
 from deepgemm_codegen.decide.wgmma.consumer import overlapped
 from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.plan import Decision
@@ -53,7 +54,15 @@ def answers(
         Decision(f"D{number:02}", question, answer, reason)
         for number, (question, answer, reason) in enumerate(questions, start=1)
     )
-    return asked + rows_decisions(spec, task.problem, task.machine, choice.split_k, choice.tile_n)
+    whole = rows_decisions(
+        spec,
+        task.problem,
+        task.machine,
+        choice.split_k,
+        choice.tile_n,
+        cluster_rows=choice.cluster_rows,
+    )
+    return asked + whole
 
 
 def _mma(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
@@ -113,6 +122,9 @@ def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
     shape = choice.tile_m, choice.tile_n, choice.consumers, choice.tiles_at_once
     limit = task.machine.shared_per_block
     rows = choice.tile_k // task.kind.tile_k
+    if choice.cluster_rows:
+        needed = whole_rows.shared_bytes(task, choice)
+        return str(choice.stages), f"{needed} of {limit} bytes a block, in which the sums meet, too"
     needed = task.shared_bytes(*shape, choice.stages, rows)
     reason = f"{needed} of {limit} bytes a block"
     if task.shared_bytes(*shape, choice.stages + 1, rows) > limit:
@@ -125,6 +137,9 @@ def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
 
 
 def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str, str]:
+    if choice.cluster_rows:
+        reason = "a cluster computes one tile of whole rows; others share B through the L2"
+        return "rows of tiles, one after the other", reason
     once = compulsory_bytes(task.problem)
     if prediction.operand_bytes > once:
         reason = f"memory delivers A and B {prediction.operand_bytes / once:.2f} times over"
@@ -153,13 +168,20 @@ def _sums(spec: GemmSpec, task: Task, store: str) -> tuple[str, str]:
     return f"{elements} elements", f"{spec.dtype_d} sums leave as they are; the L2 holds D"
 
 
+def _meeting(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
+    """How sums leave that meet in a cluster's shared memory."""
+    if choice.cluster_rows:
+        return "rows", f"a warp a row of 1/{choice.cluster_rows} of the tile, of sums that met"
+    elements = task.problem.vector
+    return (
+        f"{elements} element{'s' if elements > 1 else ''}",
+        f"each block stores 1/{choice.cluster_k} of the tile, of sums that met in the cluster",
+    )
+
+
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
-    if choice.cluster_k > 1:
-        elements = task.problem.vector
-        return (
-            f"{elements} element{'s' if elements > 1 else ''}",
-            f"each block stores 1/{choice.cluster_k} of the tile, of sums that met in the cluster",
-        )
+    if choice.meets:
+        return _meeting(task, choice)
     if task.partial:
         elements = task.problem.vector
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.misses import nearest_miss
 from deepgemm_codegen.decide.refusal import Refusal, last_with_nearest, named
 from deepgemm_codegen.decide.split_k import Cut
@@ -13,6 +14,7 @@ from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violat
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.search import search
 from deepgemm_codegen.decide.wgmma.task import task_of
+from deepgemm_codegen.decide.wgmma.whole_rows import best_holding_rows
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
@@ -34,6 +36,8 @@ def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> Refusal:
             "split_k",
             cluster_k,
         )
+    if "cluster_rows" in given:
+        return _refuse_rows(spec, task_of(spec, problem, machine), given)
     task = task_of(spec, problem, machine, _cut_of(given))
     if search(task, menu_for(task.problem, {})) is None:
         batch = f", batch = {spec.batch}" if spec.batch > 1 else ""
@@ -46,6 +50,25 @@ def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> Refusal:
     blamed, nearest = last_with_nearest(given, lambda name: _nearest_legal(spec, task, given, name))
     why = PHRASES[name].format(got=got, limit=limit, machine=task.machine.name)
     return Refusal(f"{named(dict(spec.overrides.items()), blamed)}: {why}", blamed, nearest)
+
+
+def _refuse_rows(spec: GemmSpec, task: Task, given: dict[str, int]) -> Refusal:
+    """Why the blocks of a cluster cannot have whole rows between them as asked."""
+
+    def nearest(name: str) -> int | None:
+        for value in sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value)):
+            numbers = {**given, name: value}
+            menu = menu_for(task.problem, numbers)
+            if "tile_n" not in numbers:
+                menu = menu._replace(tile_n=TILE_NS)
+            if best_holding_rows(task, menu, numbers["cluster_rows"]) is not None:
+                return value
+        return None
+
+    blamed, value = last_with_nearest(given, nearest)
+    blocks, columns = given["cluster_rows"], task.problem.n
+    why = f"no legal tile has {blocks} blocks share the {columns} columns of a row"
+    return Refusal(f"{named(dict(spec.overrides.items()), blamed)}: {why}", blamed, value)
 
 
 def _cut_of(given: dict[str, int]) -> Cut:

@@ -1,0 +1,116 @@
+"""Whole rows of D in the blocks of a cluster: norms behind a product without a second kernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from deepgemm_codegen.arch import load_arch
+from deepgemm_codegen.decide import WgmmaChoice, decide
+from deepgemm_codegen.errors import InputError
+from deepgemm_codegen.plan import Wgmma
+from deepgemm_codegen.render import render_program
+from deepgemm_codegen.spec import GemmSpec
+from tests.harness.support import assert_right, assert_wrong, program_of
+
+FOUR = WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 1, cluster_rows=4)
+LOW = replace(FOUR, tile_m=64, consumers=1)
+NARROW = replace(FOUR, tile_n=64, cluster_rows=3, stages=3)
+SHALLOW = replace(FOUR, stages=2)
+BYTES = replace(FOUR, tile_k=128, stages=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("m=256 n=512 k=256 epilogue=bias,residual,store,layer_norm", FOUR),
+        ("m=300 n=504 k=200 epilogue=gelu,rms_norm dtype_c=fp16", LOW),
+        ("m=200 n=192 k=392 epilogue=rms_norm,quantize:int8:scale=per_token", NARROW),
+        ("m=150 n=189 k=136 epilogue=layer_norm,relu", NARROW),  # an element at a time
+        ("m=dynamic:300 n=128 k=512 batch=3 epilogue=bias,layer_norm",
+         replace(FOUR, cluster_rows=1)),
+        ("m=70 n=200 k=72 dtype_d=fp32 epilogue=layer_norm",
+         replace(LOW, tile_n=200, cluster_rows=1)),
+        ("m=128 n=2048 k=128 epilogue=rms_norm", replace(LOW, tile_n=256, cluster_rows=8)),
+        ("m=150 n=512 k=400 dtype=int8 dtype_d=fp16 epilogue=scale:row,bias,layer_norm", BYTES),
+        ("m=150 n=512 k=400 dtype=e4m3 dtype_d=bf16 epilogue=bias,layer_norm", BYTES),
+        ("m=150 n=384 k=1024 dtype=e4m3 scale_a=1x128 scale_b=128x128 epilogue=rms_norm",
+         replace(BYTES, cluster_rows=3)),
+        ("m=150 n=384 k=400 dtype=int8 zero_point_a=per_token dtype_d=fp16 epilogue=rms_norm",
+         replace(BYTES, cluster_rows=3)),
+    ],
+    ids=["steps", "low", "three", "odd", "batch", "alone", "eight", "int8", "promoted", "by block",
+         "zero points"],
+)  # fmt: skip
+def test_they_are_right(text: str, choice: WgmmaChoice) -> None:
+    line = f"{text} layout=nt arch=sm_90a"
+    program = program_of(line, choice)
+    roles = [kernel.body.role for kernel in program.kernels]
+    assert "rows" not in roles
+    assert not any(region.name == "partials" for region in program.workspace.regions)
+    assert_right(line, choice, effort=0.2)
+
+
+@pytest.mark.parametrize(
+    ("place", "seen"),
+    [
+        ("cluster_sync();  // all columns' sums are there", "race"),
+        ("cluster_sync();  // nobody reads this block's shared memory any more", "cluster"),
+        ("consumers_barrier();  // by all", "in-flight-write"),
+    ],
+    ids=["before the rows", "before the end", "over the ring"],
+)
+def test_a_meeting_that_is_left_out_is_told(place: str, seen: str) -> None:
+    program = program_of("m=256 n=512 k=456 epilogue=rms_norm layout=nt arch=sm_90a", SHALLOW)
+    source = render_program(program)
+    assert source.count(place) == 1
+    assert_wrong(program, source.replace(place, ""), seen=seen, effort=0.3)
+
+
+@pytest.mark.parametrize("blocks", range(1, 9))
+@pytest.mark.parametrize("n", [256, 700, 768, 1024, 2048])
+def test_the_tree_has_a_plan_wherever_rows_fit(n: int, blocks: int) -> None:
+    spec = GemmSpec.from_text(
+        f"m=1000 n={n} k=512 layout=nt epilogue=rms_norm arch=sm_90a cluster_rows={blocks}"
+    )
+    arch = load_arch(spec.arch)
+    if n > blocks * 256:
+        with pytest.raises(InputError, match="columns at most"):
+            decide(spec, arch)
+        return
+    (kernel,) = decide(spec, arch).kernels
+    body = kernel.body
+    assert isinstance(body, Wgmma)
+    assert body.cluster_rows == blocks
+    assert body.tile_n * blocks >= n > body.tile_n * (blocks - 1)
+    assert body.shared_bytes <= arch.shared_per_block
+    stages = next(d for d in kernel.decisions if d.question == "stages")
+    assert stages.reason.startswith(f"{body.shared_bytes} of ")
+    (rows,) = (d for d in kernel.decisions if d.question == "whole rows")
+    assert "needs no second kernel" in rows.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("n=768 cluster_rows=2", "so many blocks have 512 columns at most, and a row has 768"),
+        ("n=dynamic:768 cluster_rows=4", "how long a row is only the launch tells"),
+        ("n=768 cluster_rows=4 split_k=2", "split_k = 2 is given, too"),
+        ("n=768 cluster_rows=4 cluster_n=2", "cluster_n = 2 is given, too"),
+        ("n=768 cluster_rows=9", "cluster_rows = 9: too large; the nearest legal is 8"),
+        ("n=768 cluster_rows=4 tile_n=64", "the 768 columns of a row; the nearest legal tile_n is"),
+        ("n=768 cluster_rows=4 stages=14", "the nearest legal stages is 7"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(text: str, said: str) -> None:
+    spec = f"m=1000 k=512 layout=nt epilogue=rms_norm arch=sm_90a {text}"
+    with pytest.raises(InputError, match=re.escape(said)):
+        decide(GemmSpec.from_text(spec), load_arch("sm_90a"))
+
+
+def test_nothing_asks_for_rows() -> None:
+    spec = GemmSpec.from_text("m=64 n=64 k=64 layout=nt arch=sm_90a cluster_rows=1")
+    with pytest.raises(InputError, match="no step asks for whole rows"):
+        decide(spec, load_arch(spec.arch))
