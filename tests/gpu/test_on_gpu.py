@@ -127,6 +127,26 @@ def test_a_column_major_d_by_rows_passes(text: str, arch: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "m=8192 n=768 k=768 dtype=bf16 epilogue=bias,residual,store,layer_norm cluster_rows=4",
+        "m=3000 n=1000 k=1024 dtype=bf16 dtype_c=bf16 epilogue=gelu,rms_norm cluster_rows=8",
+        "m=1500 n=700 k=136 epilogue=rms_norm,quantize:int8:per_token cluster_rows=3",
+        "m=dynamic:700 n=200 k=512 batch=3 epilogue=layer_norm cluster_rows=1",
+        "m=1000 n=512 k=400 dtype=int8 dtype_d=fp16 epilogue=scale:row,layer_norm cluster_rows=2",
+        "m=1000 n=384 k=1024 dtype=e4m3 dtype_d=bf16 epilogue=rms_norm cluster_rows=3",
+        "m=dynamic:900 n=776 k=dynamic:2048 layout=tn tile_m=128 tile_n=128 tiles_at_once=1",
+        "m=3000 n=2560 k=640 epilogue=bias,gelu consumers=2 tiles_at_once=1 cluster_m=2",
+    ],
+)
+def test_consumers_and_blocks_that_meet_pass(text: str, arch: str) -> None:
+    if arch != "sm_90":
+        pytest.skip("wgmma is sm_90a's")
+    layout = "" if "layout" in text else " layout=nt"
+    demand(judged(program_of(f"{text}{layout} arch=sm_90a", None), "sm_90a"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "m=4096 n=2112 k=7168",
         "m=128 n=7168 k=16384",
         "m=dynamic:700 n=1000 k=1040 ldd=1008 epilogue=bias,relu",
