@@ -35,9 +35,6 @@ FAMILIES = {
     "wgmma, scaled by block",
     "mma_sync, scaled by block",
 }
-JUDGED = FAMILIES - {"mma_sync, scaled by block"}
-"""Those of the committed score, which was taken before there was the last."""
-
 WAIT = Fate("wait dropped", "dropped: wait", 40, 30, "wait();  // for nothing", same_code=False)
 SAME = replace(WAIT, same_code=True)
 
@@ -117,7 +114,7 @@ def test_the_committed_score_is_enough_and_explained() -> None:
     records = [Record.of_json(fields) for fields in score["kernels"]]
     assert share_killed(records) >= 0.97
     of_family = Counter(one.family for one in records)
-    assert set(of_family) == JUDGED
+    assert set(of_family) == FAMILIES
     assert set(of_family.values()) == {10}
     found = groups(records, read())
     assert [g for g in found if g.explanation is None] == []
