@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deepgemm_codegen.decide.menus import MAX_TILE
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import SUM_BYTES
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["best_holding_rows", "predict_holding_rows", "rows_obstacle", "shared_bytes"]
 
-MOST_COLUMNS = 256
-"""Of a block: what an instruction spans."""
-
 ALONE = ("split_k", "cluster_k", "tiles_at_once", "cluster_m", "cluster_n")
 """Overrides that leave no room for it, but for 1."""
 
@@ -55,8 +53,8 @@ def rows_obstacle(spec: GemmSpec) -> str:
         return f"{spec.pairs.kind} pairs columns of two blocks"
     if columns.dynamic:
         return "how long a row is only the launch tells"
-    if columns.size > blocks * MOST_COLUMNS:
-        most = blocks * MOST_COLUMNS
+    if columns.size > blocks * MAX_TILE:
+        most = blocks * MAX_TILE
         return f"so many blocks have {most} columns at most, and a row has {columns.size}"
     given = ((name, getattr(spec.overrides, name)) for name in ALONE)
     others = [f"{name} = {value}" for name, value in given if value not in (None, 1)]
