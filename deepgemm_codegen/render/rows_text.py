@@ -143,8 +143,8 @@ def _tests_elements(plan: KernelPlan, rows: Rows) -> bool:
 
 
 def _outside(plan: KernelPlan) -> str:
-    """C condition under which (row, column) is no vector of D; a row kernel has left before."""
-    tests = [f"row >= {plan.m.symbol}"] if plan.multiplies and plan.m.tail else []
+    """C condition under which (row, column) is no vector of D; where a warp has a row, it left."""
+    tests = [f"row >= {plan.m.symbol}"] if isinstance(plan.body, MmaSync) and plan.m.tail else []
     tests += [f"column >= {plan.n.symbol}"] if _beyond(plan) else []
     return " || ".join(tests)
 

@@ -427,7 +427,7 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
         for (int i = 0; i < HELD / D_VECTOR; ++i) {
             const int column = (i * ROW_THREADS + rank) * D_VECTOR;
             auto& value = values[i];
-            if (row >= m || column >= N) continue;
+            if (column >= N) continue;
             float sum[D_VECTOR];
             const u32 place = ring + slab_index(tile_row, column % TILE_N) * 4;
             load_cluster_sums(sum, place, column / TILE_N);
@@ -463,7 +463,7 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
         for (int i = 0; i < HELD / D_VECTOR; ++i) {
             const int column = (i * ROW_THREADS + rank) * D_VECTOR;
             auto& value = values[i];
-            if (row >= m || column >= N) continue;
+            if (column >= N) continue;
             float weight0_part[D_VECTOR];
             load_fp16(weight0_part, weight0 + column);
 #pragma unroll

@@ -468,7 +468,7 @@ gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
         for (int i = 0; i < HELD / D_VECTOR; ++i) {
             const int column = (i * ROW_THREADS + rank) * D_VECTOR;
             auto& value = values[i];
-            if (row >= M || column >= N) continue;
+            if (column >= N) continue;
             float sum[D_VECTOR];
             const u32 place = ring + slab_index(tile_row, column % TILE_N) * 4;
             load_cluster_sums(sum, place, column / TILE_N);
@@ -517,7 +517,7 @@ gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
         for (int i = 0; i < HELD / D_VECTOR; ++i) {
             const int column = (i * ROW_THREADS + rank) * D_VECTOR;
             auto& value = values[i];
-            if (row >= M || column >= N) continue;
+            if (column >= N) continue;
             float weight3_part[D_VECTOR];
             load_bf16(weight3_part, weight3 + column);
             float bias3_part[D_VECTOR];
