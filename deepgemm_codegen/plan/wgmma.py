@@ -21,13 +21,27 @@ from deepgemm_codegen.spec.block_scales import blocks_of, shared_columns
 if TYPE_CHECKING:
     from deepgemm_codegen.plan.tma import TmaOperand
 
-__all__ = ["Wgmma"]
+__all__ = ["Wgmma", "slices_for_lag"]
 
 WARPGROUP = 128
 """Threads that issue one wgmma together."""
 
 WARP_ROWS = 16
 """Rows of each 64-row fragment whose sums one warp holds (PTX ISA)."""
+
+
+def slices_for_lag(lag: int, stages: int) -> int:
+    """Slices of a tile that so long a lag takes at least.
+
+    More than twice the lag, for else both consumers wait for what has yet to come. And of a tile
+    and a lag more than the ring's slots: with fewer the first consumer could end the next tile,
+    too, before the second has come to wait for it once.
+
+    Args:
+        lag: slices by which the second consumer ends a shared tile after the first.
+        stages: ring slots.
+    """
+    return max(stages - lag, 2 * lag + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +195,8 @@ class Wgmma:
 
     @property
     def lag_from(self) -> int:
-        """Slices of a tile from which on there is the lag, where only the launch tells them.
-
-        See `decide.wgmma.lagging` for what fewer would do.
-        """
-        return max(self.stages - self.lag, 2 * self.lag + 1)
+        """Slices of a tile from which on there is the lag, where only the launch tells them."""
+        return slices_for_lag(self.lag, self.stages)
 
     @property
     def scale_n(self) -> int:

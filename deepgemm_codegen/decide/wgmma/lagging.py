@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.plan.tma import PANEL_BYTES
+from deepgemm_codegen.plan.wgmma import slices_for_lag
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan.tiles import Extent
@@ -38,9 +39,8 @@ wait for slices to come, the second would only begin later what nobody else does
 def lag(tile_m: int, tile_n: int, k: Extent, stages: int) -> int:
     """Slices of the lag: 0 where both end together.
 
-    Less than half of what is summed, and less than the ring holds: the first waits for no slot that
-    the second would have to give back. Where a tile has fewer slices than slots, the first could
-    end the next tile, too, before the second has come to wait for it once: there is none then.
+    Less than the ring holds: the first waits for no slot that the second would have to give back.
+    And no more than the shortest tile has the slices for (`slices_for_lag`).
 
     Args:
         tile_m: rows of the tile that two consumers share.
@@ -51,10 +51,8 @@ def lag(tile_m: int, tile_n: int, k: Extent, stages: int) -> int:
     clocks = tile_m * tile_n // CLOCK
     if (tile_m + tile_n) * PANEL_BYTES > NARROW * clocks:
         return 0
-    found = stages - 1
-    if k.part_tiles is not None:
-        fewest = k.part_tiles[0]
-        found = min(found, (fewest - 1) // 2)
-        if fewest < stages - found:
-            return 0
-    return found if found >= LEAST_LAG else 0
+    longest = stages - 1
+    if k.part_tiles is None:  # the launch tells, and the kernel asks
+        return longest if longest >= LEAST_LAG else 0
+    lags = range(longest, LEAST_LAG - 1, -1)
+    return next((n for n in lags if slices_for_lag(n, stages) <= k.part_tiles[0]), 0)
