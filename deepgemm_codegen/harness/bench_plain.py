@@ -24,8 +24,9 @@ def plain_spec(spec: GemmSpec) -> GemmSpec | None:
     """A spec without its steps; None where it has none, or no product beside them.
 
     All else stays: C, zero points, scales by block, a batch, strides, and the choices made in the
-    tree's place. What steps read or write beside D goes with them. D keeps its type but where a
-    step makes it, see `_unquantized`.
+    tree's place, but for that of who has whole rows, for which nothing asks then. What steps read
+    or write beside D goes with them. D keeps its type but where a step makes it, see
+    `_unquantized`.
 
     Raises:
         InputError: a step pairs columns, so that the product's D is twice as wide.
@@ -34,10 +35,12 @@ def plain_spec(spec: GemmSpec) -> GemmSpec | None:
         return None
     if spec.pairs is not None:
         raise InputError(f"{spec.pairs.kind} makes D half as wide as the product")
+    chosen = replace(spec.overrides, cluster_rows=None)
     if spec.quantizes is None:
-        return replace(spec, epilogue=())
+        return replace(spec, epilogue=(), overrides=chosen)
     dtype = _unquantized(spec)
-    return replace(spec, epilogue=(), dtype_d=dtype, align_d=max(spec.align_d, dtype.bytes))
+    align = max(spec.align_d, dtype.bytes)
+    return replace(spec, epilogue=(), overrides=chosen, dtype_d=dtype, align_d=align)
 
 
 def _unquantized(spec: GemmSpec) -> DType:

@@ -312,3 +312,9 @@ def test_beside_nothing_it_is_not_launched() -> None:
     (row,) = run_bench([entry], bench, against="none").rows
     assert row.rivals == ()
     assert cupy.graphs == [row.launches]
+
+
+def test_who_has_whole_rows_goes_with_the_norm() -> None:
+    text = "m=512 n=768 k=256 layout=nt {} arch=sm_90a stages=3"
+    spec = GemmSpec.from_text(text.format("epilogue=rms_norm cluster_rows=4"))
+    assert plain_spec(spec) == GemmSpec.from_text(text.format(""))

@@ -9,6 +9,8 @@ import pytest
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import WgmmaChoice, decide
+from deepgemm_codegen.decide.families import consider
+from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.errors import InputError
 from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.render import render_program
@@ -99,6 +101,8 @@ def test_the_tree_has_a_plan_wherever_rows_fit(n: int, blocks: int) -> None:
         ("n=dynamic:768 cluster_rows=4", "how long a row is only the launch tells"),
         ("n=768 cluster_rows=4 split_k=2", "split_k = 2 is given, too"),
         ("n=768 cluster_rows=4 cluster_n=2", "cluster_n = 2 is given, too"),
+        ("n=768 cluster_rows=4 raster_group=2", "raster_group = 2 is given, too"),
+        ("n=768 cluster_rows=4 tile_k=128", "tile_k = 128 is given, too"),
         ("n=768 cluster_rows=9", "cluster_rows = 9: too large; the nearest legal is 8"),
         ("n=768 cluster_rows=4 tile_n=64", "the 768 columns of a row; the nearest legal tile_n is"),
         ("n=768 cluster_rows=4 stages=14", "the nearest legal stages is 7"),
@@ -114,3 +118,16 @@ def test_nothing_asks_for_rows() -> None:
     spec = GemmSpec.from_text("m=64 n=64 k=64 layout=nt arch=sm_90a cluster_rows=1")
     with pytest.raises(InputError, match="no step asks for whole rows"):
         decide(spec, load_arch(spec.arch))
+
+
+def test_copies_before_it_count() -> None:
+    """What is told of the time has all kernels in it."""
+    times = []
+    for stride in ("", " lda=513"):
+        text = f"m=1000 n=512 k=512 layout=nt epilogue=rms_norm arch=sm_90a cluster_rows=2{stride}"
+        spec = GemmSpec.from_text(text)
+        winner = consider(setting_of(spec, load_arch(spec.arch))).winner
+        assert winner is not None
+        assert winner.prediction().clocks == winner.clocks
+        times.append(winner.clocks)
+    assert times[1] > times[0]

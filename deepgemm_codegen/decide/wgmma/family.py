@@ -6,7 +6,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
-from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.repack import Copies, best_with_copies, contiguous_of, copies_for
 from deepgemm_codegen.decide.split_k import (
     Cut,
@@ -71,10 +70,9 @@ class _Answer(NamedTuple):
     others: float
 
     def prediction(self) -> Prediction:
-        if self.choice.cluster_rows:
-            return predict_holding_rows(self.task, self.choice)
         microseconds = self.clocks / self.setting.machine.clock_mhz
-        return predict(self.task, self.choice)._replace(clocks=self.clocks, us=microseconds)
+        own = predict_holding_rows if self.choice.cluster_rows else predict
+        return own(self.task, self.choice)._replace(clocks=self.clocks, us=microseconds)
 
     def decisions(self, family_reason: str) -> tuple[Decision, ...]:
         spec = self.setting.spec
@@ -156,10 +154,9 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
         return copying + trailing_clocks(problem, machine, 1 if how.together else how.parts)
 
     given = spec.overrides.numbers()
-    if blocks := spec.overrides.cluster_rows:
+    if "cluster_rows" in given:
         task, menu = task_of(spec, problem, machine), menu_for(problem, given)
-        every = menu if "tile_n" in given else menu._replace(tile_n=TILE_NS)
-        found = best_holding_rows(task, every, blocks)
+        found = best_holding_rows(task, given)
         if found is None or found.clocks + copying >= below:
             return None
         clocks = found.clocks + copying

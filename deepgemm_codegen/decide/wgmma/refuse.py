@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.menus import TILE_NS
 from deepgemm_codegen.decide.misses import nearest_miss
 from deepgemm_codegen.decide.refusal import Refusal, last_with_nearest, named
 from deepgemm_codegen.decide.split_k import Cut
@@ -57,11 +56,7 @@ def _refuse_rows(spec: GemmSpec, task: Task, given: dict[str, int]) -> Refusal:
 
     def nearest(name: str) -> int | None:
         for value in sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value)):
-            numbers = {**given, name: value}
-            menu = menu_for(task.problem, numbers)
-            if "tile_n" not in numbers:
-                menu = menu._replace(tile_n=TILE_NS)
-            if best_holding_rows(task, menu, numbers["cluster_rows"]) is not None:
+            if best_holding_rows(task, {**given, name: value}) is not None:
                 return value
         return None
 

@@ -148,7 +148,11 @@ class Task(NamedTuple):
 
     def turns(self, stages: int) -> bool:
         """Whether slots of a ring are filled again; see `wgmma.Wgmma`."""
-        return self.cluster_k == 1 or self.problem.dynamic_k or self.slices > stages
+        return self.cluster_k == 1 or self.outlasts(stages)
+
+    def outlasts(self, stages: int) -> bool:
+        """Whether one tile has more slices than a ring has slots, or may have."""
+        return self.problem.dynamic_k or self.slices > stages
 
 
 def task_of(spec: GemmSpec, problem: Problem, machine: Machine, how: Cut = WHOLE) -> Task:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepgemm_codegen.decide.menus import MAX_TILE
+from deepgemm_codegen.decide.menus import MAX_TILE, TILE_NS
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.split_k import SUM_BYTES
 from deepgemm_codegen.decide.wgmma import constraints, consumer
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
+from deepgemm_codegen.decide.wgmma.menu import menu_for
 from deepgemm_codegen.decide.wgmma.predict import CLUSTER_US, LAUNCH_US, SYNC, clusters_at_once
 from deepgemm_codegen.decide.wgmma.reading import l2_clocks
 from deepgemm_codegen.decide.wgmma.search import WgmmaFound
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["best_holding_rows", "predict_holding_rows", "rows_obstacle", "shared_bytes"]
 
-ALONE = ("split_k", "cluster_k", "tiles_at_once", "cluster_m", "cluster_n")
+ALONE = ("split_k", "cluster_k", "tiles_at_once", "cluster_m", "cluster_n", "raster_group")
 """Overrides that leave no room for it, but for 1."""
 
 
@@ -56,9 +57,10 @@ def rows_obstacle(spec: GemmSpec) -> str:
     if columns.size > blocks * MAX_TILE:
         most = blocks * MAX_TILE
         return f"so many blocks have {most} columns at most, and a row has {columns.size}"
-    given = ((name, getattr(spec.overrides, name)) for name in ALONE)
-    others = [f"{name} = {value}" for name, value in given if value not in (None, 1)]
-    return f"{others[0]} is given, too" if others else ""
+    legal = {**dict.fromkeys(ALONE, 1), "tile_k": PANEL_BYTES // spec.dtype_a.bytes}
+    given = {name: getattr(spec.overrides, name) for name in legal}
+    others = [name for name, value in given.items() if value not in (None, legal[name])]
+    return f"{others[0]} = {given[others[0]]} is given, too" if others else ""
 
 
 def shared_bytes(task: Task, choice: WgmmaChoice) -> int:
@@ -67,12 +69,19 @@ def shared_bytes(task: Task, choice: WgmmaChoice) -> int:
     columns = task.landed_columns(choice.tile_n)
     ring = choice.stages * rows * (choice.tile_m + columns) * PANEL_BYTES
     sums = choice.tile_m * choice.tile_n * SUM_BYTES
-    turns = task.problem.dynamic_k or task.slices > choice.stages
-    return max(ring, sums) + choice.stages * (16 if turns else 8)
+    return max(ring, sums) + choice.stages * (16 if task.outlasts(choice.stages) else 8)
 
 
-def best_holding_rows(task: Task, menu: WgmmaMenu, blocks: int) -> WgmmaFound | None:
-    """The cheapest choice in which so many blocks have whole rows; None where none is legal."""
+def best_holding_rows(task: Task, given: dict[str, int]) -> WgmmaFound | None:
+    """The cheapest choice in which a cluster has whole rows; None where none is legal.
+
+    Args:
+        task: what is computed.
+        given: the overrides that are numbers, `cluster_rows` among them.
+    """
+    menu, blocks = menu_for(task.problem, given), given["cluster_rows"]
+    if "tile_n" not in given:  # it follows from the blocks, and not from what reaches n
+        menu = menu._replace(tile_n=TILE_NS)
     found = [
         (_clocks(task, tile, choice), -choice.tile_m, choice)
         for tile, choice in _candidates(task, menu, blocks)

@@ -72,7 +72,7 @@ of integers left otherwise (``benchmarks/results/program_sweep_int8_shapes_h200.
 before it, and the picks of then); rows and lanes with `INTEGER_SLAB`, `tile.INTEGER_MATH`,
 `tile.FINISH_LANES`, `task.INTEGER_HEAT`, `predict.INTEGER_FLOW`, `predict.INTEGER_PAIR` and
 `predict.INTEGER_TURN`, to programs of those shapes, by which plans come first more than by their
-times: 246 of today's text, and 522 from before some of it
+times: 246 with lags, and 522 from before there were any
 (``program_sweep_int8_best_h200.json``, ``..._again_h200.json``, ``..._near_h200.json``)."""
 
 INTEGER_SLAB = Way(0.8, 0.63, 0.05, 0.8)
