@@ -5,6 +5,7 @@ from __future__ import annotations
 from depth_sets import DEPTH_SETS
 from int8_sets import INT8_SETS
 from ring_sets import RING_SETS
+from row_sets import ROW_SETS
 from shape_sets import SHAPE_SETS
 from simt_sets import SIMT_SETS
 
@@ -367,6 +368,7 @@ SETS: dict[str, list[tuple[str, list[str]]]] = {
     **SHAPE_SETS,
     **INT8_SETS,
     **RING_SETS,
+    **ROW_SETS,
     **SIMT_SETS,
 }
 """By name: a problem, and overrides for it."""

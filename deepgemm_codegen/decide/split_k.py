@@ -100,6 +100,11 @@ This and the next two were fitted to 127 programs of 13 shapes, measured on an H
 (``benchmarks/results/program_sweep_split_k_h200.json``): which program of a shape comes first, and
 by how much."""
 
+ROWS_US = 1.4
+"""What it takes longer where it norms rows, which waits for all of one twice: what eight products
+whose bytes take little took longer than as predicted without, on the average
+(``benchmarks/results/program_sweep_whole_rows_h200.json``)."""
+
 LATE_US = 0.9
 """What it takes longer where they begin only when the product's blocks have gone."""
 
@@ -251,9 +256,11 @@ def reduce_clocks(problem: Problem, machine: Machine, parts: int) -> float:
     read = parts * problem.batch * problem.m * problem.n * SUM_BYTES
     moved = read / (machine.sms * PARTIALS_RATE)
     out = output_bytes(problem) / machine.dram_rate
-    if problem.rows_follow and read > machine.l2_bytes:  # sums of many rows come from memory
-        out += read / machine.dram_rate
-    return REDUCE_US * machine.clock_mhz + max(moved, out)
+    us = REDUCE_US
+    if problem.rows_follow:  # sums that the L2 does not hold beside all else come from memory
+        out += read / machine.dram_rate * min((read + output_bytes(problem)) / machine.l2_bytes, 1)
+        us += ROWS_US
+    return us * machine.clock_mhz + max(moved, out)
 
 
 def late_clocks(machine: Machine, filled: float) -> float:

@@ -133,18 +133,22 @@ class Watcher(Protocol):
 
 
 class Region(NamedTuple):
-    """An asynchronous access to shared memory, in chunks of 16 bytes.
+    """An asynchronous access to shared memory, in chunks of equal size.
 
     Attributes:
         address: int64, shape (n,): byte offset in the array that holds all blocks' windows, each a
-            multiple of 16.
+            multiple of the chunk's size.
         lanes: the threads that issued it together.
         site: the instruction.
+        width: bytes of a chunk.
+        proxied: whether it goes through the async proxy, before which ordinary writes are fenced.
     """
 
     address: Array
     lanes: Array
     site: int
+    width: int = 16
+    proxied: bool = True
 
 
 class Agent(NamedTuple):

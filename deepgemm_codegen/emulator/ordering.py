@@ -214,12 +214,13 @@ class OrderListener(Listener):
 
     def land(self, region: Region, barrier: Mbarrier) -> None:
         """The write belongs to the barrier's current phase."""
-        cells = self.shadow.chunks(region.address)
+        cells = self.shadow.chunks(region)
         lane = int(region.lanes[0])
         ids = np.full(cells.size, (region.site << SITE_SHIFT) + lane, np.int64)
         known = Known(self.clocks.known[lane], None)
         self.shadow.after_writes(cells, ids, known, read=False)
-        self.shadow.fenced(cells, ids, self.clocks.fenced[lane])
+        if region.proxied:
+            self.shadow.fenced(cells, ids, self.clocks.fenced[lane])
         self.shadow.after_reads(cells, ids, known)
         self.shadow.after_strong(cells, ids, known, writes=True)
         self.shadow.become(cells, ids, barrier.phase + 1, self.phases.column(barrier))
@@ -239,7 +240,7 @@ class OrderListener(Listener):
         return self._fetch(region, row, barrier.phase + 1)
 
     def _fetch(self, region: Region, row: int, time: int) -> Array | None:
-        cells = self.shadow.chunks(region.address)
+        cells = self.shadow.chunks(region)
         ids = np.full(cells.size, (region.site << SITE_SHIFT) + int(region.lanes[0]), np.int64)
         least, fenced = self.clocks.least(region.lanes)
         poison = self.shadow.after_writes(cells, ids, Known(least, None), read=True)

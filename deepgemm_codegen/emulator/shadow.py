@@ -18,6 +18,7 @@ from deepgemm_codegen.emulator.pairs import report_pairs
 
 if TYPE_CHECKING:
     from deepgemm_codegen.emulator.findings import Collector
+    from deepgemm_codegen.emulator.listeners import Region
     from deepgemm_codegen.emulator.shared import SharedMemory
 
 __all__ = ["BARRIER", "COPYING", "FLIGHT_WRITE", "TWO_WRITES", "Known", "Shadow"]
@@ -135,9 +136,9 @@ class Shadow:
             self.rows += 1
         return found
 
-    def chunks(self, address: Array) -> Array:
-        """Cells of 16-byte chunks."""
-        per = 16 >> self.shift
+    def chunks(self, region: Region) -> Array:
+        """Cells of a region."""
+        address, per = region.address, region.width >> self.shift
         cells = address >> self.shift
         return cells if per <= 1 else (cells[:, None] + np.arange(per)).reshape(-1)
 

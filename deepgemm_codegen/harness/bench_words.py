@@ -26,7 +26,7 @@ def choice_of(plan: KernelPlan) -> str:
             f"{body.consumers}c" + ("pp" if body.tiles_at_once > 1 else ""),
         ]
         if body.holds_rows:
-            words.append(f"{body.cluster_rows}rows")
+            words.append(f"{body.cluster}rows")
         if body.sharers > 1:
             words.append(f"{body.cluster_m}x{body.cluster_n}cl")
     elif isinstance(body, Rows):

@@ -129,8 +129,6 @@ def _multiplying_blocks(
     if kernel.abreast > 1:
         return tuple(sorted({tile // kernel.abreast for tile in tiles}))
     parts = kernel.k.split
-    if isinstance(kernel.body, Wgmma) and kernel.body.holds_rows:
-        parts = kernel.body.cluster_rows
     if _meets(kernel):
         return tuple(tile * parts + part for tile in tiles for part in range(parts))
     each = problem.grid // problem.spec.batch
@@ -144,7 +142,7 @@ def _multiplying_blocks(
 
 
 def _meets(kernel: KernelPlan) -> bool:
-    """Whether a tile's parts of k, or of its columns, are the blocks of one cluster: neighbours."""
+    """Whether a tile's parts of k are the blocks of one cluster: neighbours."""
     return isinstance(kernel.body, Wgmma) and kernel.body.meets
 
 

@@ -21,7 +21,6 @@ from deepgemm_codegen.errors import InternalError
 from deepgemm_codegen.plan.bandwidth import Bandwidth
 from deepgemm_codegen.plan.expressions import (
     Expression,
-    FloorDiv,
     Minimum,
     Number,
     Variable,
@@ -35,7 +34,7 @@ from deepgemm_codegen.plan.repack import PACKED, Repack
 from deepgemm_codegen.plan.ring import Ring
 from deepgemm_codegen.plan.row_scales import VALUES, RowScales
 from deepgemm_codegen.plan.rows import Rows
-from deepgemm_codegen.plan.schedules import Grid, Persistent
+from deepgemm_codegen.plan.schedules import Grid, Persistent, clusters_at_once
 from deepgemm_codegen.plan.signature import (
     Parameter,
     kernel_parameters,
@@ -225,7 +224,7 @@ class KernelPlan:
         Not where it has to wait before: for the other blocks of a cluster, or for the kernel
         before.
         """
-        alone = isinstance(self.body, Wgmma) and self.body.cluster == 1 and not self.body.meets
+        alone = isinstance(self.body, Wgmma) and self.body.sharers == 1 and not self.body.meets
         return alone and not self.dependent
 
     @property
@@ -337,7 +336,7 @@ class KernelPlan:
         clusters = times(clusters, Number(self.k.split))
         if cluster == 1:
             return Minimum(clusters, Variable("sms"))
-        return times(Number(cluster), Minimum(clusters, FloorDiv(Variable("sms"), cluster)))
+        return times(Number(cluster), Minimum(clusters, clusters_at_once(cluster)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from deepgemm_codegen.plan.layout import (
     staged_columns,
     store_panels,
 )
-from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES
+from deepgemm_codegen.plan.tiles import FRAGMENT_BYTES, WARP
 from deepgemm_codegen.plan.tma import PANEL_BYTES, SWIZZLE_ROWS
 from deepgemm_codegen.spec.block_scales import blocks_of, shared_columns
 
 if TYPE_CHECKING:
     from deepgemm_codegen.plan.tma import TmaOperand
 
-__all__ = ["Wgmma", "slices_for_lag"]
+__all__ = ["Wgmma", "slices_for_lag", "told_bytes"]
 
 WARPGROUP = 128
 """Threads that issue one wgmma together."""
@@ -44,6 +44,19 @@ def slices_for_lag(lag: int, stages: int) -> int:
     return max(stages - lag, 2 * lag + 1)
 
 
+def told_bytes(blocks: int, consumers: int, rows: int) -> int:
+    """Shared memory by which so many blocks tell each other of their rows.
+
+    A number a block and row, and a barrier a warp, of a meeting and of the next.
+
+    Args:
+        blocks: of the cluster.
+        consumers: of a block.
+        rows: of each.
+    """
+    return 2 * (blocks * consumers * rows * 4 + consumers * (WARPGROUP // WARP) * 8)
+
+
 @dataclass(frozen=True, slots=True)
 class Wgmma:
     """A block tile computed by ``wgmma``, fed by TMA through a ring of stages.
@@ -60,18 +73,18 @@ class Wgmma:
             they end together.
         stages: ring slots in shared memory.
         turns: whether slots are filled again. Not where each slice of a block's only tile has one.
-        cluster_m, cluster_n: blocks of a cluster along m and n; blocks along m share B's tile,
-            blocks along n share A's. At most one of them is more than 1.
+        cluster_m, cluster_n: blocks of a cluster along m and n, of which one is 1; blocks along m
+            share B's tile, blocks along n share A's, unless they have whole rows (`TmaOperand`).
         cluster_k: blocks of a cluster along k: each sums a part of it, then finishes a share of the
             tile, for which it reads the others' sums. More than 1 only in a cluster of its own.
-        cluster_rows: blocks of a cluster that have whole rows of D between them: each sums some of
-            their columns, then finishes some of the rows. 0 where none have.
+        holds_rows: whether the blocks of a cluster along n have whole rows of D between them, for
+            a step that asks: they tell each other of their rows.
         store: ``tma`` stages D in shared memory and lets TMA write it while the next tile is
             computed; ``rows`` has TMA write whole rows of the tile from each warp's slab, of sums
             of 32 bits; ``lanes`` stores such sums straight from registers, four neighbours a lane;
             ``slab`` stores rows from there itself, for any alignment and steps;
             ``sums`` stores partial sums straight from registers; ``gather`` has the blocks of a
-            cluster along k meet in shared memory, ``whole`` those that have whole rows.
+            cluster along k meet in shared memory; ``whole`` stores whole rows from registers.
         slab_n: columns of a warp's slab; a warp's row passes through it in parts, of which the last
             may be narrower.
         d_bytes: of an element of D.
@@ -97,7 +110,7 @@ class Wgmma:
     cluster_m: int
     cluster_n: int
     cluster_k: int
-    cluster_rows: int
+    holds_rows: bool
     store: Literal["tma", "rows", "lanes", "slab", "sums", "gather", "whole"]
     slab_n: int
     d_bytes: int
@@ -146,29 +159,27 @@ class Wgmma:
     @property
     def raster_template(self) -> str:
         """Path below ``templates/`` of the text that tells which tile a block computes."""
-        if self.holds_rows:
-            return "parts/raster_cluster_rows.cu.j2"
         return f"parts/raster_{'cluster_k' if self.cluster_k > 1 else 'persistent'}.cu.j2"
-
-    @property
-    def holds_rows(self) -> bool:
-        """Whether a block, or those of a cluster, have whole rows of D, for a step that asks."""
-        return self.cluster_rows > 0
 
     @property
     def meets(self) -> bool:
         """Whether sums meet in shared memory behind the last slice: a block then has one tile."""
-        return self.cluster_k > 1 or self.holds_rows
+        return self.cluster_k > 1
 
     @property
     def sharers(self) -> int:
         """Blocks of a cluster that share a tile of A or B."""
-        return self.cluster_m * self.cluster_n
+        return self.a.sharers * self.b.sharers
+
+    @property
+    def tells(self) -> bool:
+        """Whether blocks tell each other what they have of a row."""
+        return self.holds_rows and self.cluster > 1
 
     @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
-        return self.sharers * self.cluster_k * max(self.cluster_rows, 1)
+        return self.cluster_m * self.cluster_n * self.cluster_k
 
     @property
     def mma_n(self) -> int:
@@ -335,11 +346,11 @@ class Wgmma:
         if self.store == "tma":
             columns, slots = self.store_panels
             return self.consumers * slots * self.consumer_m * columns * self.d_bytes
-        if self.store in ("sums", "lanes"):
+        if self.store in ("sums", "lanes", "whole"):
             return 0
         if self.store == "rows":
             return row_slab_bytes(self.tile_n, self.consumers)
-        if self.store in ("gather", "whole"):
+        if self.store == "gather":
             return max(self.tile_m * self.tile_n * 4 - self.stages * self.stage_bytes, 0)
         return self.consumers * 4 * 16 * self.slab_n * 4
 
@@ -354,9 +365,14 @@ class Wgmma:
         return self.consumers * self.staged * self.tile_n * 4
 
     @property
+    def told_bytes(self) -> int:
+        """Bytes of what a block is told of its rows, and of the barriers at which that arrives."""
+        return told_bytes(self.cluster, self.consumers, self.consumer_m) if self.tells else 0
+
+    @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: ring, epilogue, a slot's barriers, those of turns."""
         turns = 8 * self.consumers if self.tiles_at_once > 1 else 0
         barriers = 16 if self.turns else 8  # it has landed; it has been read
-        epilogue = self.store_bytes + self.column_bytes
+        epilogue = self.store_bytes + self.column_bytes + self.told_bytes
         return self.stages * (self.stage_bytes + barriers) + epilogue + turns

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.plan import MmaSync, Persistent, Rows
-from deepgemm_codegen.plan.expressions import in_c
+from deepgemm_codegen.plan.expressions import FloorDiv, in_c
+from deepgemm_codegen.plan.schedules import clusters_at_once
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.render.epilogue_text import (
     Float8Text,
@@ -181,12 +182,10 @@ def _blocks_c(plan: KernelPlan) -> str:
     if isinstance(plan.body, Rows):
         rows = f"i64{{ {plan.m.symbol} }}"
         factors = [rows if plan.body.warps_n > 1 else f"(({rows} + TILE_M - 1) / TILE_M)"]
-    if isinstance(plan.body, Wgmma) and plan.body.sharers > 1:
+    if _clustered(plan):
         factors = ["clusters_m", "clusters_n", "CLUSTER"]
-    elif isinstance(plan.body, Wgmma) and plan.body.cluster_k > 1:
+    elif isinstance(plan.body, Wgmma) and plan.body.meets:
         factors.append("CLUSTER_K")
-    elif isinstance(plan.body, Wgmma) and plan.body.holds_rows:
-        factors = [plan.m.count_symbol, "CLUSTER_ROWS"]
     if plan.batch > 1:
         factors.append(str(plan.batch))
     return " * ".join(factors)
@@ -196,9 +195,20 @@ def _grid_c(plan: KernelPlan) -> str:
     """The grid of the launch in C: all blocks, or as many as stay resident."""
     if not isinstance(plan.schedule, Persistent):
         return "static_cast<unsigned>(blocks)"
-    if isinstance(plan.body, Wgmma) and plan.body.cluster > 1:
-        return "static_cast<unsigned>(min(blocks, i64{sms / CLUSTER * CLUSTER}))"
+    if isinstance(plan.body, Wgmma) and _clustered(plan):
+        held = clusters_at_once(plan.body.cluster)
+        most = (
+            "i64{sms / CLUSTER * CLUSTER}"
+            if isinstance(held, FloorDiv)
+            else f"{in_c(held)} * CLUSTER"
+        )
+        return f"static_cast<unsigned>(min(blocks, {most}))"
     return "static_cast<unsigned>(min(blocks, i64{sms}))"
+
+
+def _clustered(plan: KernelPlan) -> bool:
+    """Whether what a block computes at a time is part of a cluster's tiles."""
+    return isinstance(plan.body, Wgmma) and plan.body.cluster > 1 and not plan.body.meets
 
 
 def _heights(plan: KernelPlan) -> tuple[str, str]:
@@ -208,7 +218,7 @@ def _heights(plan: KernelPlan) -> tuple[str, str]:
     a block's first copy. Where they differ the kernel asks for the most, which is a number.
     """
     group = plan.schedule.raster_group
-    clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
+    clustered = _clustered(plan)
     rows = plan.m.tiles
     if clustered and isinstance(plan.body, Wgmma):
         rows = -(-rows // plan.body.cluster_m)
@@ -272,11 +282,9 @@ def text_of(plan: KernelPlan) -> Text:
     steps, arguments = steps_of(plan), plan.kernel_parameters
     reads_rows, reads_columns = reads(plan, "row"), reads(plan, "column")
     used = plan.extents if plan.multiplies else (plan.m, plan.n)
-    if isinstance(plan.body, Wgmma) and plan.body.holds_rows:  # a tile has all of n
-        used = (plan.m, plan.k)
     extents = sorted(used, key=lambda extent: "MNK".index(extent.name))
     height, most_rows = _heights(plan)
-    clustered = isinstance(plan.body, Wgmma) and plan.body.sharers > 1
+    clustered = _clustered(plan)
     per_cluster = " / CLUSTER" if clustered else ""
     columns = "WARP_D" if plan.paired else "WARP_N"
     whole = isinstance(plan.body, Wgmma)  # an instruction spans the tile's columns

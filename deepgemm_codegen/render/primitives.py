@@ -62,9 +62,7 @@ def primitives_of(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
 
 def _leaving(body: Wgmma) -> str:
     """How D leaves a wgmma kernel, as `output_primitives` names it."""
-    if body.store == "whole":
-        return "cluster_sums" if body.cluster_rows > 1 else "slab"
-    return {"gather": "cluster_sums", "lanes": ""}.get(body.store, body.store)
+    return {"gather": "cluster_sums", "lanes": "", "whole": ""}.get(body.store, body.store)
 
 
 def _copy_primitives(operands: Sequence[Operand | SimtOperand]) -> list[tuple[str, int]]:
@@ -110,8 +108,12 @@ def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
         names.append(("mbarrier_arrive", 0))
     if body.cluster > 1:
         names.append(("cluster_rank", 0))
+    if body.sharers > 1 or body.tells:
+        names += [("cluster_sync", 0), ("mbarrier_arrive_at", 0)]
     if body.sharers > 1:
-        names.append(("cluster", 0))
+        names.append(("tma_multicast", 0))
+    if body.tells:
+        names.append(("tell", 0))
     if body.promoted:
         names.append(("hide", 0))
     if body.lag:
@@ -120,8 +122,8 @@ def _wgmma_primitives(plan: KernelPlan, body: Wgmma) -> list[tuple[str, int]]:
     names.extend(("tma_load" if o.batch == 1 else "tma_load_3d", 0) for o in alone)
     if body.cleared:
         names.append(("fence_proxy_async", 0))
-    if body.store in ("gather", "whole"):
-        names += [("consumers_barrier", 0)] if body.consumers > 1 or body.holds_rows else []
+    if body.store == "gather":
+        names += [("consumers_barrier", 0)] if body.consumers > 1 else []
         names += [("wrapping_add", 0)] if plan.spec.dtype_acc.integer else []
     return names
 

@@ -22,6 +22,9 @@ from deepgemm_codegen.render.epilogue_text import (
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
 
+QUAD = 4
+"""Lanes that have a row of wgmma's sums between them (PTX ISA)."""
+
 __all__ = ["RowsText", "VectorText", "row_primitives", "rows_text"]
 
 
@@ -52,8 +55,7 @@ class RowsText:
         fits: C condition under which vectors fit; empty where that is known.
         blocks: blocks of one matrix of a batch, as C writes it.
         first_place, second_place: the argument by which the sums of warps find their memory.
-        threads: that share a row, where they are of one warp.
-        cluster: blocks in whose shared memory a row's sums lie; 0 where a warp's slab has them.
+        threads: that share a row, or a block's part of it, where they are of one warp.
         beyond: whether some threads may have a vector behind the end of the row.
         anew: whether each pass over a held row finds its columns, and which are left out, anew:
             kept, they would take a register an element.
@@ -75,7 +77,6 @@ class RowsText:
     first_place: str
     second_place: str
     threads: int
-    cluster: int
     beyond: bool
     anew: bool
     outside: str
@@ -117,8 +118,7 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
         blocks=plan.m.symbol if several else f"(({plan.m.symbol} + TILE_M - 1) / TILE_M)",
         first_place=", of_warps" if several else "",
         second_place=", of_warps + WARPS_N" if several else "",
-        threads=SHARING if isinstance(body, MmaSync) else WARP,
-        cluster=body.cluster_rows if isinstance(body, Wgmma) else 0,
+        threads=_threads(body),
         beyond=_beyond(plan),
         anew=norm is not None
         and rows is not None
@@ -130,10 +130,15 @@ def rows_text(plan: KernelPlan) -> RowsText | None:
     )
 
 
+def _threads(body: object) -> int:
+    """Threads of one warp that share a row."""
+    return SHARING if isinstance(body, MmaSync) else QUAD if isinstance(body, Wgmma) else WARP
+
+
 def _beyond(plan: KernelPlan) -> bool:
     """Whether the threads of a row have more vectors than it."""
-    threads = WARP if isinstance(plan.body, Wgmma) else SHARING
-    shared = plan.multiplies and plan.n.tile % (threads * plan.output.vector) != 0
+    vectors = SHARING * plan.output.vector
+    shared = isinstance(plan.body, MmaSync) and plan.n.tile % vectors != 0
     return plan.n.tail or shared
 
 
@@ -144,7 +149,8 @@ def _tests_elements(plan: KernelPlan, rows: Rows) -> bool:
 
 def _outside(plan: KernelPlan) -> str:
     """C condition under which (row, column) is no vector of D; where a warp has a row, it left."""
-    tests = [f"row >= {plan.m.symbol}"] if isinstance(plan.body, MmaSync) and plan.m.tail else []
+    alone = isinstance(plan.body, Rows)
+    tests = [f"row >= {plan.m.symbol}"] if plan.m.tail and not alone else []
     tests += [f"column >= {plan.n.symbol}"] if _beyond(plan) else []
     return " || ".join(tests)
 

@@ -12,7 +12,7 @@ from deepgemm_codegen.numbers import MAX_DIMENSION, check_range, whole_number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OVERRIDES", "OVERRIDE_WORDS", "Overrides", "override_value"]
+__all__ = ["OFF", "OVERRIDES", "OVERRIDE_WORDS", "Overrides", "override_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ OVERRIDES: dict[str, str] = {
     "cluster_n": "blocks of a cluster along n, which share tiles of A: 1 or 2 (wgmma)",
     "cluster_k": "blocks of a cluster along k, whose parts meet in shared memory (wgmma)",
     "cluster_rows": "blocks of a cluster that have whole rows of D between them, for a norm, which"
-    " then needs no second kernel (wgmma)",
+    " then needs no second kernel; 0: never (wgmma)",
     "split_k": "parts that k is cut into; a second kernel or a cluster adds their sums",
     "split_k_from": "least k that the tree may cut into parts; 0: never",
     "abreast": "tiles that a block computes side by side, each with its own warps (tiny products)",
@@ -100,6 +100,9 @@ OVERRIDES: dict[str, str] = {
 """Help text of every override, in the order flags and docs show them."""
 
 _values_of = attrgetter(*OVERRIDES)
+
+OFF = ("cluster_rows", "split_k_from")
+"""Overrides that 0 turns off."""
 
 OVERRIDE_WORDS: dict[str, tuple[str, ...]] = {
     "family": ("mma_sync", "wgmma", "bandwidth", "simt"),
@@ -125,7 +128,7 @@ def override_value(name: str, text: str | int, shown: str = "") -> int | str:
     words = OVERRIDE_WORDS.get(name)
     if words is None:
         number = whole_number(text, shown)
-        check_range(number, shown, 0 if name == "split_k_from" else 1, MAX_DIMENSION)
+        check_range(number, shown, 0 if name in OFF else 1, MAX_DIMENSION)
         return number
     word = str(text).strip()
     if word not in words:

@@ -14,7 +14,7 @@ from deepgemm_codegen.epilogue import STEPS
 from deepgemm_codegen.numbers import MAX_ALIGNMENT, MAX_DIMENSION
 from deepgemm_codegen.spec.batching import MAX_STRIDE, STRIDE_WORDS
 from deepgemm_codegen.spec.block_scales import SCALE_WORDS
-from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec.overrides import OFF, OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.spec.precision import ACCUMULATE
 from deepgemm_codegen.spec.text import FIELDS, LAUNCHES, OPS, ZERO_POINT_WORDS
 
@@ -87,7 +87,7 @@ def bounds(name: str) -> tuple[int, int]:
     if kind_of(name) == "stride":
         return 0, MAX_STRIDE
     most = MAX_ALIGNMENT if name.startswith("align_") else MAX_DIMENSION
-    return (0 if name in ("k", "sms", "split_k_from") else 1), most
+    return (0 if name in ("k", "sms", *OFF) else 1), most
 
 
 def written(name: str) -> str:

@@ -221,7 +221,7 @@ def test_a_batch_meets_in_clusters_where_it_is_asked_to() -> None:
     assert plan.body.cluster_k == 4
     tiles = 3 * plan.m.tiles * plan.n.tiles
     assert plan.blocks.evaluate({"sms": 132}) == 4 * tiles
-    assert explain(spec, SM_90A).prediction.waves == tiles / 27  # that fit, of four blocks
+    assert explain(spec, SM_90A).prediction.waves == tiles / 30  # that fit, of four blocks
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ st.global.u32 [%d9], %r5;
         ("mapa.shared::cta.u32 %r1, %r2, %r3;", "unsupported modifier"),
         ("getctarank.u32 %r1, %r2;", "unsupported modifier"),
         ("isspacep.texture %p1, %d1;", "unknown address space"),
-        ("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
+        ("red.async.shared::cluster.mbarrier::complete_tx::bytes.inc.u32 [%r1], %r2, [%r3];",
          "unsupported modifier"),
     ],
 )  # fmt: skip

@@ -38,7 +38,11 @@ enum : int {
     TILE_K = 64,
     CONSUMERS = 1,
     STAGES = 4,
-    CLUSTER_ROWS = 3,  // blocks that have whole rows of D between them
+    CLUSTER_M = 1,
+    CLUSTER_N = 3,  // blocks that have whole rows of D between them
+    CLUSTER = CLUSTER_M * CLUSTER_N,
+    RASTER_GROUP = 1,
+    BATCH = 2,
     D_VECTOR = 4,
     PRODUCER_REGISTERS = 24,
     CONSUMER_REGISTERS = 240,
@@ -50,11 +54,10 @@ enum : int {
     CONSUMER_M = TILE_M / CONSUMERS,
     FRAGMENTS_M = CONSUMER_M / 64,
     STEPS = TILE_K / 16,
+    TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
-    SLAB_N = TILE_N,
-    ROW_THREADS = 32,
-    OWN_ROWS = (TILE_M + CLUSTER_ROWS - 1) / CLUSTER_ROWS,  // that a block finishes
-    HELD = (CLUSTER_ROWS * TILE_N + 32 * D_VECTOR - 1) / (32 * D_VECTOR) * D_VECTOR,  // by a lane
+    ROWS = FRAGMENTS_M * 2,  // of which a lane has columns
+    PIECES = 4 / D_VECTOR,   // of four neighbours
 };
 
 // ---- shared memory: a ring of STAGES slots (A's tile, B's tile), the epilogue, the barriers ---
@@ -67,12 +70,14 @@ enum : int {
     B_STEP = 2048,
     A_LEADING = 16,  // from panel to panel, for the descriptors
     B_LEADING = 8192,
-    RING_BYTES = STAGES * STAGE_BYTES,
-    SUMS_BYTES = TILE_M * TILE_N * 4,  // over the ring, when it has been read
-    FULL_OFFSET = RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES,
-    SHARED_BYTES = FULL_OFFSET + STAGES * 8,
+    TOLD_OFFSET = STAGES * STAGE_BYTES,
+    TOLD_BYTES = CLUSTER * CONSUMERS * CONSUMER_M * 4,  // a number of each block's each row
+    MET_OFFSET = TOLD_OFFSET + 2 * TOLD_BYTES,  // of one meeting and of the next
+    FULL_OFFSET = MET_OFFSET + 2 * CONSUMERS * 4 * 8,
+    EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
+    SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
 };
-static_assert(SHARED_BYTES == 65568, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 67200, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -195,12 +200,44 @@ __device__ __forceinline__ void wgmma(float (&d)[TILE_N / 8][4], u64 a, u64 b)
                  : "l"(a), "l"(b));
 }
 
+__device__ __forceinline__ void mbarrier_arrive(u32 barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
 // This block's place in its cluster.
 __device__ __forceinline__ int cluster_rank()
 {
     int rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
+}
+
+// A barrier of the whole cluster.
+__device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" : : : "memory");
+}
+
+// Arrives at the same barrier of the cluster's block `rank`.
+__device__ __forceinline__ void mbarrier_arrive_at(u32 barrier, int rank)
+{
+    asm volatile("{ .reg .b32 there; "
+                 "mapa.shared::cluster.u32 there, %0, %1; "
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 : : "r"(barrier), "r"(rank) : "memory");
+}
+
+// Writes a number to the same place of the cluster's block `rank`; its bytes count at the barrier.
+// A store and a release behind it would wait for all that the thread has stored.
+__device__ __forceinline__ void tell(u32 place, u32 barrier, int rank, float value)
+{
+    asm volatile("{ .reg .b32 there, signal; "
+                 "mapa.shared::cluster.u32 there, %0, %2; "
+                 "mapa.shared::cluster.u32 signal, %1, %2; "
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 "
+                 "[there], %3, [signal]; }"
+                 : : "r"(place), "r"(barrier), "r"(rank), "f"(value) : "memory");
 }
 
 // One copy engine command: a box of one matrix of a batch to shared memory; its bytes count at
@@ -212,35 +249,6 @@ __device__ __forceinline__ void tma_load_3d(u32 target, const TensorMap* map, in
                  "[%0], [%1, { %2, %3, %4 }], [%5];"
                  : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(batch), "r"(barrier)
                  : "memory");
-}
-
-// A barrier of the consumers.
-__device__ __forceinline__ void consumers_barrier()
-{
-    asm volatile("bar.sync 1, 128;" : : : "memory");
-}
-
-// Where (row, column) of the warp's fp32 slab lies: chunks of four columns XORed with the row, so
-// that neither the fragments' writes nor the rows' reads meet a bank twice.
-__device__ __forceinline__ int slab_index(int row, int column)
-{
-    return row * SLAB_N + (column ^ (row % 4 * 8));
-}
-
-// A barrier of the whole cluster, of threads that have not ended.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" : : : "memory");
-}
-
-// Reads D_VECTOR neighbouring sums from the shared memory of the cluster's block `rank`; `place` is
-// where this block has its own.
-__device__ __forceinline__ void load_cluster_sums(float (&sum)[D_VECTOR], u32 place, int rank)
-{
-    u32 there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.f32 { %0, %1, %2, %3 }, [%4];"
-                 : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3]) : "r"(there));
 }
 
 __device__ __forceinline__ float fp16_to_float(fp16 bits)
@@ -274,7 +282,7 @@ __device__ __forceinline__ void load_fp16(float (&value)[D_VECTOR], const fp16* 
 __device__ __forceinline__ float row_sum(float sum)
 {
 #pragma unroll
-    for (int apart = 1; apart < 32; apart *= 2)
+    for (int apart = 1; apart < 4; apart *= 2)
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffff, sum, apart));
     return sum;
 }
@@ -312,7 +320,7 @@ __device__ __forceinline__ float quantize(float x, float scale)
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __cluster_dims__(CLUSTER_ROWS) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -327,28 +335,41 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
     extern __shared__ __align__(1024) unsigned char shared[];
     const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
+    const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
+    const u32 met = ring + MET_OFFSET;      // two barriers a warp: it has been told of its rows
+
+    const int rank = cluster_rank();
+    const int tiles_m = (m + TILE_M - 1) / TILE_M;
+    const int clusters_m = (tiles_m + CLUSTER_M - 1) / CLUSTER_M;
+    const int clusters_n = (TILES_N + CLUSTER_N - 1) / CLUSTER_N;
+    const int own_tiles = clusters_m * clusters_n;  // the unit is what a cluster computes at a time
+    const int tiles = own_tiles * BATCH;  // those of a product follow each other
+    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
+
+    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
+    auto place = [&](int tile, int& batch, int& m0, int& n0) {
+        batch = tile / own_tiles;
+        tile %= own_tiles;
+        const int group = tile / (RASTER_GROUP * clusters_n);
+        const int within = tile % (RASTER_GROUP * clusters_n);
+        const int height = RASTER_GROUP;
+        m0 = ((group * RASTER_GROUP + within % height) * CLUSTER_M + rank % CLUSTER_M) * TILE_M;
+        n0 = (within / height * CLUSTER_N + rank / CLUSTER_M) * TILE_N;
+    };
 
     if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
-        for (int slot = 0; slot < STAGES; ++slot) mbarrier_init(full + slot * 8, 1);
+        // Nobody else has to know of the ring before the first copies into it start, and the other
+        // barriers are made while the first slice is on its way. There is a tile to copy for: a
+        // grid has no more blocks than tiles.
+        mbarrier_init(full, 1);
         fence_mbarrier_init();
-    }
-    __syncthreads();
-
-    const int tiles_m = (m + TILE_M - 1) / TILE_M;
-    // -- which rows; of these which columns: each block of the cluster sums some --
-    const int part = cluster_rank();
-    const int n0 = part * TILE_N;
-    const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
-    const int batch = blockIdx.x / CLUSTER_ROWS / tiles_m;
-    const int m0 = blockIdx.x / CLUSTER_ROWS % tiles_m * TILE_M;
-
-    if (threadIdx.x < 128) {
-        // -- producer: one thread fills the ring, a slot a slice --
-        register_decrease<PRODUCER_REGISTERS>();
-        if (threadIdx.x >= 32 || !elect_one()) return;
-        for (int slice = 0; slice < slices_to_sum; ++slice) {
+        const int tile = blockIdx.x / CLUSTER;
+        int batch, m0, n0;
+        place(tile, batch, m0, n0);
+        if (alpha != 0.0f) {
+            const int slice = 0;
             const u32 barrier = full + slice * 8;
             const u32 target = ring + slice * STAGE_BYTES;
             mbarrier_arrive_expect(barrier, STAGE_BYTES);
@@ -357,6 +378,52 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
             for (int panel = 0; panel < 1; ++panel)
                 tma_load_3d(target + A_BYTES + panel * (TILE_K * 128), &map_b,
                          n0 + panel * 64, slice * TILE_K, batch, barrier);
+        }
+        for (int slot = 0; slot < STAGES; ++slot) {
+            mbarrier_init(empty + slot * 8, CONSUMERS);
+            if (slot > 0) mbarrier_init(full + slot * 8, 1);
+        }
+        for (int each = 0; each < 2 * CONSUMERS * 4; ++each) mbarrier_init(met + each * 8, CLUSTER);
+        fence_mbarrier_init();
+        if (alpha != 0.0f)
+#pragma unroll 1
+            for (int slice = 1; slice < STAGES; ++slice) {
+                const u32 barrier = full + slice * 8;
+                const u32 target = ring + slice * STAGE_BYTES;
+                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                tma_load_3d(target, &map_a, slice * TILE_K, m0, batch, barrier);
+#pragma unroll
+                for (int panel = 0; panel < 1; ++panel)
+                    tma_load_3d(target + A_BYTES + panel * (TILE_K * 128), &map_b,
+                             n0 + panel * 64, slice * TILE_K, batch, barrier);
+            }
+    }
+    cluster_sync();  // nothing may be told a block whose barriers are not there yet
+
+    if (threadIdx.x < 128) {
+        // -- producer: one thread keeps the ring full --
+        register_decrease<PRODUCER_REGISTERS>();
+        if (threadIdx.x >= 32 || !elect_one()) return;
+        int started = STAGES;  // slices of this block's first tile that are not started here
+        int slot = 0;
+        u32 parity = 0;
+        for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+            int batch, m0, n0;
+            place(tile, batch, m0, n0);
+            for (int slice = started; slice < slices_to_sum; ++slice) {
+                mbarrier_wait(empty + slot * 8, parity);
+                const u32 barrier = full + slot * 8;
+                const u32 target = ring + slot * STAGE_BYTES;
+                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                tma_load_3d(target, &map_a, slice * TILE_K, m0, batch, barrier);
+#pragma unroll
+                for (int panel = 0; panel < 1; ++panel)
+                    tma_load_3d(target + A_BYTES + panel * (TILE_K * 128), &map_b,
+                             n0 + panel * 64, slice * TILE_K, batch, barrier);
+                slot = slot + 1 == STAGES ? 0 : slot + 1;
+                parity ^= slot == 0;  // the next round
+            }
+            started = 0;
         }
         return;
     }
@@ -368,114 +435,179 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
     const int thread = threadIdx.x % 128;
     const int warp = thread / 32;
     const int lane = thread % 32;
+    int slot = 0;
+    u32 parity = 0;
     const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
     const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
+    u32 meeting = 0;  // at which blocks tell each other of their rows
     auto* const c_first = c;  // of the first product
     auto* const d_first = d;  // of the first product
-    c = c_first + batch * (m * LDC);
-    d = d_first + batch * (m * LDD);
-    float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
+    for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+        int batch, m0, n0;
+        place(tile, batch, m0, n0);
+        m0 += consumer * CONSUMER_M;
+        c = c_first + batch * (m * LDC);
+        d = d_first + batch * (m * LDD);
+        float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
-    // -- main loop: a slice's wgmmas are issued when it has landed --
-    for (int slice = 0; slice < slices_to_sum; ++slice) {
-        mbarrier_wait(full + slice * 8, 0);
-        const u32 ahead = slice * (STAGE_BYTES / 16);
+        // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
+        int previous = 0;
+        for (int slice = 0; slice < slices_to_sum; ++slice) {
+            mbarrier_wait(full + slot * 8, parity);
+            const u32 ahead = slot * (STAGE_BYTES / 16);
+            pin(acc);
+            wgmma_fence();
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+                for (int i = 0; i < FRAGMENTS_M; ++i) {
+                    const u32 a_ahead = i * A_FRAGMENT + step * A_STEP;
+                    const u32 b_ahead = step * B_STEP;
+                    wgmma(acc[i], descriptor(a_half, ahead + a_ahead / 16),
+                          descriptor(b_half, ahead + b_ahead / 16));
+                }
+            wgmma_commit();
+            if (slice > 0) {
+                wgmma_wait<1>();  // the slice before is summed, its slot is free
+                if (thread == 0) mbarrier_arrive(empty + previous * 8);
+            }
+            previous = slot;
+            slot = slot + 1 == STAGES ? 0 : slot + 1;
+            parity ^= slot == 0;  // the next round
+        }
+        wgmma_wait<0>();
         pin(acc);
-        wgmma_fence();
+        if (slices_to_sum > 0)
+            if (thread == 0) mbarrier_arrive(empty + previous * 8);
+
+        // -- epilogue: whole rows, of which a lane gets four neighbours of every 16 columns --
+        const float share = 1.0f / N;
+        auto row_of = [&](int i) { return m0 + i / 2 * 64 + warp * 16 + i % 2 * 8 + lane / 4; };
+        auto column_of = [&](int j, int piece) {
+            return n0 + j * 16 + lane % 2 * 8 + lane / 2 % 2 * 4 + piece * D_VECTOR;
+        };
+        // What all blocks have of a row: each adds all blocks' parts, in the blocks' order.
+        auto over_cluster = [&](float (&sum)[ROWS]) {
+            auto place = [&](int block, int i) {
+                const int own = i / 2 * 64 + warp * 16 + i % 2 * 8 + lane / 4;
+                const int row = (block * CONSUMERS + consumer) * CONSUMER_M + own;
+                return meeting % 2 * (TOLD_BYTES / 4) + row;
+            };
+            const auto* const told = reinterpret_cast<const float*>(shared + TOLD_OFFSET);
+            const u32 barrier = met + (meeting % 2 * CONSUMERS * 4 + consumer * 4 + warp) * 8;
+            // This warp has read what it was told at the meeting before, and says so in each block.
+            __syncwarp();
+            if (lane == rank)
+                mbarrier_arrive_expect(barrier, CLUSTER * CONSUMER_M / 4 * 4);  // a float a row
+            else if (lane < CLUSTER)
+                mbarrier_arrive_at(barrier, lane);
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step)
+            for (int i = 0; i < ROWS; ++i)  // the four lanes of a row tell every fourth block each
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i) {
-                const u32 a_ahead = i * A_FRAGMENT + step * A_STEP;
-                const u32 b_ahead = step * B_STEP;
-                wgmma(acc[i], descriptor(a_half, ahead + a_ahead / 16),
-                      descriptor(b_half, ahead + b_ahead / 16));
+                for (int block = lane % 4; block < CLUSTER; block += 4)
+                    tell(ring + TOLD_OFFSET + place(rank, i) * 4, barrier, block, sum[i]);
+            mbarrier_wait(barrier, meeting / 2 % 2);
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+                sum[i] = 0.0f;
+#pragma unroll
+                for (int block = 0; block < CLUSTER; ++block)
+                    sum[i] = __fadd_rn(sum[i], told[place(block, i)]);
             }
-        wgmma_commit();
-    }
-    wgmma_wait<0>();
-    pin(acc);
-
-    // -- these columns' sums to shared memory, over the ring, which has been read --
-    consumers_barrier();  // by all
-    auto* const slab = reinterpret_cast<float*>(shared);
+            ++meeting;  // nobody is two ahead of another: numbers and barriers of two are enough
+        };
+        float held[TILE_N / 16][ROWS][PIECES][D_VECTOR];
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M; ++i)
+        for (int part = 0; part < ROWS; ++part) {  // halves of a fragment's rows
+            const int i = part / 2;
+            const int half = part % 2;
 #pragma unroll
-        for (int j = 0; j < TILE_N / 8; ++j) {
-            const int row = consumer * CONSUMER_M + i * 64 + warp * 16 + lane / 4;
-            const int column = j * 8 + lane % 4 * 2;
-            const float2 upper = { acc[i][j][0], acc[i][j][1] };
-            const float2 lower = { acc[i][j][2], acc[i][j][3] };
-            *reinterpret_cast<float2*>(slab + slab_index(row, column)) = upper;
-            *reinterpret_cast<float2*>(slab + slab_index(row + 8, column)) = lower;
-        }
-    cluster_sync();  // all columns' sums are there
-
-    // -- epilogue: this block's share of the rows, each a warp's --
-    const int rank = lane;
-    const float share = 1.0f / N;
-#pragma unroll 1
-    for (int own = consumer * 4 + warp; own < OWN_ROWS; own += CONSUMERS * 4) {
-        const int tile_row = part * OWN_ROWS + own;
-        const int row = m0 + tile_row;
-        if (tile_row >= TILE_M) continue;
-        if (row >= m) continue;
-        // -- all that a thread has of the row, as the norm gets it --
-        float values[HELD / D_VECTOR][D_VECTOR] = {};
+            for (int j = 0; j < TILE_N / 8; j += 2) {
+                // An even lane gives its pair of the second eight columns for its neighbour's of
+                // the first, so that both have four columns side by side.
+                const float* left = acc[i][j] + half * 2;
+                const float* right = acc[i][j + 1] + half * 2;
+                const bool odd = lane % 2;
+                const float first = __shfl_xor_sync(~0u, odd ? left[0] : right[0], 1);
+                const float second = __shfl_xor_sync(~0u, odd ? left[1] : right[1], 1);
+                const float sums[4] = { odd ? first : left[0], odd ? second : left[1],
+                    odd ? right[0] : first, odd ? right[1] : second };
 #pragma unroll
-        for (int i = 0; i < HELD / D_VECTOR; ++i) {
-            const int column = (i * ROW_THREADS + rank) * D_VECTOR;
-            auto& value = values[i];
-            if (column >= N) continue;
-            float sum[D_VECTOR];
-            const u32 place = ring + slab_index(tile_row, column % TILE_N) * 4;
-            load_cluster_sums(sum, place, column / TILE_N);
-#pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = sum[v];
-#pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = __fmul_rn(alpha, value[v]);
-            if (beta != 0.0f) {
-                float old[D_VECTOR];
-                load_c(old, c + (row * LDC + column));
-#pragma unroll
-                for (int v = 0; v < D_VECTOR; ++v)
-                    value[v] = __fmaf_rn(beta, old[v], value[v]);
+                for (int v = 0; v < 4; ++v)
+                    held[j / 2][part][v / D_VECTOR][v % D_VECTOR] = sums[v];
             }
         }
+
+        // -- what the norm gets of them --
+#pragma unroll
+        for (int j = 0; j < TILE_N / 16; ++j)
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    const int row = min(row_of(i), m - 1);
+                    const int column = column_of(j, piece);
+                    auto& value = held[j][i][piece];
+                    if (row != row_of(i)) continue;  // D may be C, of which others write that row
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        value[v] = __fmul_rn(alpha, value[v]);
+                    if (beta != 0.0f) {
+                        float old[D_VECTOR];
+                        load_c(old, c + (row * LDC + column));
+#pragma unroll
+                        for (int v = 0; v < D_VECTOR; ++v)
+                            value[v] = __fmaf_rn(beta, old[v], value[v]);
+                    }
+                }
 
         // -- its mean square --
-        float squares = 0.0f;
+        float squares[ROWS] = {};
 #pragma unroll
-        for (int i = 0; i < HELD / D_VECTOR; ++i) {
+        for (int j = 0; j < TILE_N / 16; ++j)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v) {
-                squares = __fmaf_rn(values[i][v], values[i][v], squares);
-            }
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    auto& value = held[j][i][piece];
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v) {
+                        squares[i] = __fmaf_rn(value[v], value[v], squares[i]);
+                    }
+                }
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) squares[i] = row_sum(squares[i]);
+        over_cluster(squares);
+
+        float inverses[ROWS];
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const float square = __fmul_rn(squares[i], share);
+            inverses[i] = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
         }
-        const float square = __fmul_rn(row_sum(squares), share);
-        const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
 
         // -- what D is --
 #pragma unroll
-        for (int i = 0; i < HELD / D_VECTOR; ++i) {
-            const int column = (i * ROW_THREADS + rank) * D_VECTOR;
-            auto& value = values[i];
-            if (column >= N) continue;
-            float weight0_part[D_VECTOR];
-            load_fp16(weight0_part, weight0 + column);
+        for (int j = 0; j < TILE_N / 16; ++j)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = normalize(value[v], inverse, weight0_part[v]);
+            for (int i = 0; i < ROWS; ++i)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = quantize(value[v], scale1[row]);
-            store_d(d + (row * LDD + column), value);
-        }
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    const int row = min(row_of(i), m - 1);
+                    const int column = column_of(j, piece);
+                    auto& value = held[j][i][piece];
+                    const float inverse = inverses[i];
+                    float weight0_part[D_VECTOR];
+                    load_fp16(weight0_part, weight0 + column);
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        value[v] = normalize(value[v], inverse, weight0_part[v]);
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        value[v] = quantize(value[v], scale1[row]);
+                    if (row == row_of(i)) store_d(d + (row * LDD + column), value);
+                }
     }
-    cluster_sync();  // nobody reads this block's shared memory any more
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------
@@ -544,7 +676,9 @@ extern "C" int gemm_fp16_nn_dyn500x192x256_sm_90a_57789099_launch(
     if (weight0 == nullptr) return cudaErrorInvalidValue;
     if (scale1 == nullptr) return cudaErrorInvalidValue;
     const i64 tiles_m = (i64{ m } + TILE_M - 1) / TILE_M;
-    const i64 blocks = i64{1} * tiles_m * CLUSTER_ROWS * 2;
+    const i64 clusters_m = (i64{ tiles_m } + CLUSTER_M - 1) / CLUSTER_M;
+    const i64 clusters_n = (i64{ TILES_N } + CLUSTER_N - 1) / CLUSTER_N;
+    const i64 blocks = i64{1} * clusters_m * clusters_n * CLUSTER * 2;
     int device = 0;
     int sms = 0;
     int failed = cudaGetDevice(&device);
@@ -563,7 +697,7 @@ extern "C" int gemm_fp16_nn_dyn500x192x256_sm_90a_57789099_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_fp16_nn_dyn500x192x256_sm_90a_57789099, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_fp16_nn_dyn500x192x256_sm_90a_57789099<<<static_cast<unsigned>(blocks), THREADS, SHARED_BYTES, stream>>>(
+    gemm_fp16_nn_dyn500x192x256_sm_90a_57789099<<<static_cast<unsigned>(min(blocks, max(75 * (i64{ sms } / 16) / 16, i64{ 1 }) * CLUSTER)), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, c, d, weight0, scale1, alpha, beta, m);
     return cudaGetLastError();
 }

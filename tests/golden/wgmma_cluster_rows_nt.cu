@@ -38,7 +38,10 @@ enum : int {
     TILE_K = 64,
     CONSUMERS = 2,
     STAGES = 4,
-    CLUSTER_ROWS = 4,  // blocks that have whole rows of D between them
+    CLUSTER_M = 1,
+    CLUSTER_N = 4,  // blocks that have whole rows of D between them
+    CLUSTER = CLUSTER_M * CLUSTER_N,
+    RASTER_GROUP = 1,
     D_VECTOR = 4,
     PRODUCER_REGISTERS = 24,
     CONSUMER_REGISTERS = 240,
@@ -51,11 +54,10 @@ enum : int {
     FRAGMENTS_M = CONSUMER_M / 64,
     STEPS = TILE_K / 16,
     TILES_M = (M + TILE_M - 1) / TILE_M,
+    TILES_N = (N + TILE_N - 1) / TILE_N,
     SLICES = (K + TILE_K - 1) / TILE_K,
-    SLAB_N = TILE_N,
-    ROW_THREADS = 32,
-    OWN_ROWS = (TILE_M + CLUSTER_ROWS - 1) / CLUSTER_ROWS,  // that a block finishes
-    HELD = (CLUSTER_ROWS * TILE_N + 32 * D_VECTOR - 1) / (32 * D_VECTOR) * D_VECTOR,  // by a lane
+    ROWS = FRAGMENTS_M * 2,  // of which a lane has columns
+    PIECES = 4 / D_VECTOR,   // of four neighbours
 };
 
 // ---- shared memory: a ring of STAGES slots (A's tile, B's tile), the epilogue, the barriers ---
@@ -68,13 +70,14 @@ enum : int {
     B_STEP = 32,
     A_LEADING = 16,  // from panel to panel, for the descriptors
     B_LEADING = 16,
-    RING_BYTES = STAGES * STAGE_BYTES,
-    SUMS_BYTES = TILE_M * TILE_N * 4,  // over the ring, when it has been read
-    FULL_OFFSET = RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES,
+    TOLD_OFFSET = STAGES * STAGE_BYTES,
+    TOLD_BYTES = CLUSTER * CONSUMERS * CONSUMER_M * 4,  // a number of each block's each row
+    MET_OFFSET = TOLD_OFFSET + 2 * TOLD_BYTES,  // of one meeting and of the next
+    FULL_OFFSET = MET_OFFSET + 2 * CONSUMERS * 4 * 8,
     EMPTY_OFFSET = FULL_OFFSET + STAGES * 8,
     SHARED_BYTES = EMPTY_OFFSET + STAGES * 8,
 };
-static_assert(SHARED_BYTES == 163904, "the planner's shared-memory total");
+static_assert(SHARED_BYTES == 168128, "the planner's shared-memory total");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "tiles start on the swizzle's period");
 
 // ---- primitives ----------------------------------------------------------------------------
@@ -221,17 +224,51 @@ __device__ __forceinline__ void wgmma(float (&d)[TILE_N / 8][4], u64 a, u64 b)
                  : "l"(a), "l"(b));
 }
 
-__device__ __forceinline__ void mbarrier_arrive(u32 barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
-}
-
 // This block's place in its cluster.
 __device__ __forceinline__ int cluster_rank()
 {
     int rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
+}
+
+// A barrier of the whole cluster.
+__device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" : : : "memory");
+}
+
+// Arrives at the same barrier of the cluster's block `rank`.
+__device__ __forceinline__ void mbarrier_arrive_at(u32 barrier, int rank)
+{
+    asm volatile("{ .reg .b32 there; "
+                 "mapa.shared::cluster.u32 there, %0, %1; "
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 : : "r"(barrier), "r"(rank) : "memory");
+}
+
+// One copy engine command: a box of global memory to the same place of every block of the cluster;
+// its bytes count at each one's barrier.
+__device__ __forceinline__ void tma_multicast(u32 target, const TensorMap* map, int inner,
+                                              int outer, u32 barrier)
+{
+    const unsigned short blocks = (1 << CLUSTER) - 1;
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, { %2, %3 }], [%4], %5;"
+                 : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier), "h"(blocks)
+                 : "memory");
+}
+
+// Writes a number to the same place of the cluster's block `rank`; its bytes count at the barrier.
+// A store and a release behind it would wait for all that the thread has stored.
+__device__ __forceinline__ void tell(u32 place, u32 barrier, int rank, float value)
+{
+    asm volatile("{ .reg .b32 there, signal; "
+                 "mapa.shared::cluster.u32 there, %0, %2; "
+                 "mapa.shared::cluster.u32 signal, %1, %2; "
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 "
+                 "[there], %3, [signal]; }"
+                 : : "r"(place), "r"(barrier), "r"(rank), "f"(value) : "memory");
 }
 
 // One copy engine command: a box of global memory to shared memory; its bytes count at `barrier`.
@@ -241,35 +278,6 @@ __device__ __forceinline__ void tma_load(u32 target, const TensorMap* map, int i
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, { %2, %3 }], [%4];"
                  : : "r"(target), "l"(map), "r"(inner), "r"(outer), "r"(barrier) : "memory");
-}
-
-// A barrier of the consumers.
-__device__ __forceinline__ void consumers_barrier()
-{
-    asm volatile("bar.sync 1, 256;" : : : "memory");
-}
-
-// Where (row, column) of the warp's fp32 slab lies: chunks of four columns XORed with the row, so
-// that neither the fragments' writes nor the rows' reads meet a bank twice.
-__device__ __forceinline__ int slab_index(int row, int column)
-{
-    return row * SLAB_N + (column ^ (row % 4 * 8));
-}
-
-// A barrier of the whole cluster, of threads that have not ended.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" : : : "memory");
-}
-
-// Reads D_VECTOR neighbouring sums from the shared memory of the cluster's block `rank`; `place` is
-// where this block has its own.
-__device__ __forceinline__ void load_cluster_sums(float (&sum)[D_VECTOR], u32 place, int rank)
-{
-    u32 there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.f32 { %0, %1, %2, %3 }, [%4];"
-                 : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3]) : "r"(there));
 }
 
 // A bf16 is the upper half of the float it stands for.
@@ -311,7 +319,7 @@ __device__ __forceinline__ void store_bf16(bf16* target, const float (&value)[D_
 __device__ __forceinline__ float row_sum(float sum)
 {
 #pragma unroll
-    for (int apart = 1; apart < 32; apart *= 2)
+    for (int apart = 1; apart < 4; apart *= 2)
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffff, sum, apart));
     return sum;
 }
@@ -344,7 +352,7 @@ __device__ __forceinline__ float normalize(float x, float inverse, float weight,
 }
 
 // ---- kernel --------------------------------------------------------------------------------
-extern "C" __global__ void __cluster_dims__(CLUSTER_ROWS) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
@@ -360,23 +368,34 @@ gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
     const u32 ring = static_cast<u32>(__cvta_generic_to_shared(shared));
     const u32 full = ring + FULL_OFFSET;    // one barrier a slot: its bytes have landed
     const u32 empty = ring + EMPTY_OFFSET;  // one barrier a slot: every consumer has read it
+    const u32 met = ring + MET_OFFSET;      // two barriers a warp: it has been told of its rows
 
     if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
         for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(empty + slot * 8, CONSUMERS);
+            mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
             mbarrier_init(full + slot * 8, 1);
         }
+        for (int each = 0; each < 2 * CONSUMERS * 4; ++each) mbarrier_init(met + each * 8, CLUSTER);
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // no copy may land in a block whose barriers are not there yet
+    const int rank = cluster_rank();
 
-    // -- which rows; of these which columns: each block of the cluster sums some --
-    const int part = cluster_rank();
-    const int n0 = part * TILE_N;
+    const int clusters_m = (TILES_M + CLUSTER_M - 1) / CLUSTER_M;
+    const int clusters_n = (TILES_N + CLUSTER_N - 1) / CLUSTER_N;
+    const int tiles = clusters_m * clusters_n;  // the unit is what a cluster computes at a time
     const int slices_to_sum = alpha == 0.0f ? 0 : SLICES;
-    const int m0 = blockIdx.x / CLUSTER_ROWS * TILE_M;
+
+    // -- which tile: groups of RASTER_GROUP rows, walked column by column --
+    auto place = [&](int tile, int& m0, int& n0) {
+        const int group = tile / (RASTER_GROUP * clusters_n);
+        const int within = tile % (RASTER_GROUP * clusters_n);
+        const int height = RASTER_GROUP;
+        m0 = ((group * RASTER_GROUP + within % height) * CLUSTER_M + rank % CLUSTER_M) * TILE_M;
+        n0 = (within / height * CLUSTER_N + rank / CLUSTER_M) * TILE_N;
+    };
 
     if (threadIdx.x < 128) {
         // -- producer: one thread keeps the ring full --
@@ -384,15 +403,26 @@ gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
         if (threadIdx.x >= 32 || !elect_one()) return;
         int slot = 0;
         u32 parity = 1;  // a fresh barrier passes a wait for the phase before its first
-        for (int slice = 0; slice < slices_to_sum; ++slice) {
+        for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+            int m0, n0;
+            place(tile, m0, n0);
+            for (int slice = 0; slice < slices_to_sum; ++slice) {
+                mbarrier_wait(empty + slot * 8, parity);
+                const u32 barrier = full + slot * 8;
+                const u32 target = ring + slot * STAGE_BYTES;
+                mbarrier_arrive_expect(barrier, STAGE_BYTES);
+                tma_multicast(target + rank * 32 * 128, &map_a, slice * TILE_K,
+                              m0 + rank * 32, barrier);
+                tma_load(target + A_BYTES, &map_b, slice * TILE_K, n0, barrier);
+                slot = slot + 1 == STAGES ? 0 : slot + 1;
+                parity ^= slot == 0;  // the next round
+            }
+        }
+#pragma unroll 1
+        for (int waited = 0; waited < STAGES; ++waited) {  // the neighbours still arrive here
             mbarrier_wait(empty + slot * 8, parity);
-            const u32 barrier = full + slot * 8;
-            const u32 target = ring + slot * STAGE_BYTES;
-            mbarrier_arrive_expect(barrier, STAGE_BYTES);
-            tma_load(target, &map_a, slice * TILE_K, m0, barrier);
-            tma_load(target + A_BYTES, &map_b, slice * TILE_K, n0, barrier);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
-            parity ^= slot == 0;  // the next round
+            parity ^= slot == 0;
         }
         return;
     }
@@ -408,127 +438,199 @@ gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
     u32 parity = 0;
     const u32 a_half = half_descriptor<A_LEADING>(ring + consumer * FRAGMENTS_M * A_FRAGMENT);
     const u32 b_half = half_descriptor<B_LEADING>(ring + A_BYTES);
-    float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
+    u32 meeting = 0;  // at which blocks tell each other of their rows
+    for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+        int m0, n0;
+        place(tile, m0, n0);
+        m0 += consumer * CONSUMER_M;
+        float acc[FRAGMENTS_M][TILE_N / 8][4] = {};
 
-    // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
-    int previous = 0;
-    for (int slice = 0; slice < slices_to_sum; ++slice) {
-        mbarrier_wait(full + slot * 8, parity);
-        const u32 ahead = slot * (STAGE_BYTES / 16);
-        pin(acc);
-        wgmma_fence();
+        // -- main loop: one slice's wgmmas stay in flight while the next slice's are issued --
+        int previous = 0;
+        for (int slice = 0; slice < slices_to_sum; ++slice) {
+            mbarrier_wait(full + slot * 8, parity);
+            const u32 ahead = slot * (STAGE_BYTES / 16);
+            pin(acc);
+            wgmma_fence();
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step)
+            for (int step = 0; step < STEPS; ++step)
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i) {
-                const u32 a_ahead = i * A_FRAGMENT + step * A_STEP;
-                const u32 b_ahead = step * B_STEP;
-                wgmma(acc[i], descriptor(a_half, ahead + a_ahead / 16),
-                      descriptor(b_half, ahead + b_ahead / 16));
+                for (int i = 0; i < FRAGMENTS_M; ++i) {
+                    const u32 a_ahead = i * A_FRAGMENT + step * A_STEP;
+                    const u32 b_ahead = step * B_STEP;
+                    wgmma(acc[i], descriptor(a_half, ahead + a_ahead / 16),
+                          descriptor(b_half, ahead + b_ahead / 16));
+                }
+            wgmma_commit();
+            if (slice > 0) {
+                wgmma_wait<1>();  // the slice before is summed, its slot is free
+                if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);
             }
-        wgmma_commit();
-        if (slice > 0) {
-            wgmma_wait<1>();  // the slice before is summed, its slot is free
-            if (thread == 0) mbarrier_arrive(empty + previous * 8);
+            previous = slot;
+            slot = slot + 1 == STAGES ? 0 : slot + 1;
+            parity ^= slot == 0;  // the next round
         }
-        previous = slot;
-        slot = slot + 1 == STAGES ? 0 : slot + 1;
-        parity ^= slot == 0;  // the next round
-    }
-    wgmma_wait<0>();
-    pin(acc);
+        wgmma_wait<0>();
+        pin(acc);
+        if (slices_to_sum > 0)
+            if (thread < CLUSTER) mbarrier_arrive_at(empty + previous * 8, thread);
 
-    // -- these columns' sums to shared memory, over the ring, which has been read --
-    consumers_barrier();  // by all
-    auto* const slab = reinterpret_cast<float*>(shared);
+        // -- epilogue: whole rows, of which a lane gets four neighbours of every 16 columns --
+        const float share = 1.0f / N;
+        auto row_of = [&](int i) { return m0 + i / 2 * 64 + warp * 16 + i % 2 * 8 + lane / 4; };
+        auto column_of = [&](int j, int piece) {
+            return n0 + j * 16 + lane % 2 * 8 + lane / 2 % 2 * 4 + piece * D_VECTOR;
+        };
+        // What all blocks have of a row: each adds all blocks' parts, in the blocks' order.
+        auto over_cluster = [&](float (&sum)[ROWS]) {
+            auto place = [&](int block, int i) {
+                const int own = i / 2 * 64 + warp * 16 + i % 2 * 8 + lane / 4;
+                const int row = (block * CONSUMERS + consumer) * CONSUMER_M + own;
+                return meeting % 2 * (TOLD_BYTES / 4) + row;
+            };
+            const auto* const told = reinterpret_cast<const float*>(shared + TOLD_OFFSET);
+            const u32 barrier = met + (meeting % 2 * CONSUMERS * 4 + consumer * 4 + warp) * 8;
+            // This warp has read what it was told at the meeting before, and says so in each block.
+            __syncwarp();
+            if (lane == rank)
+                mbarrier_arrive_expect(barrier, CLUSTER * CONSUMER_M / 4 * 4);  // a float a row
+            else if (lane < CLUSTER)
+                mbarrier_arrive_at(barrier, lane);
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M; ++i)
+            for (int i = 0; i < ROWS; ++i)  // the four lanes of a row tell every fourth block each
 #pragma unroll
-        for (int j = 0; j < TILE_N / 8; ++j) {
-            const int row = consumer * CONSUMER_M + i * 64 + warp * 16 + lane / 4;
-            const int column = j * 8 + lane % 4 * 2;
-            const float2 upper = { acc[i][j][0], acc[i][j][1] };
-            const float2 lower = { acc[i][j][2], acc[i][j][3] };
-            *reinterpret_cast<float2*>(slab + slab_index(row, column)) = upper;
-            *reinterpret_cast<float2*>(slab + slab_index(row + 8, column)) = lower;
+                for (int block = lane % 4; block < CLUSTER; block += 4)
+                    tell(ring + TOLD_OFFSET + place(rank, i) * 4, barrier, block, sum[i]);
+            mbarrier_wait(barrier, meeting / 2 % 2);
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+                sum[i] = 0.0f;
+#pragma unroll
+                for (int block = 0; block < CLUSTER; ++block)
+                    sum[i] = __fadd_rn(sum[i], told[place(block, i)]);
+            }
+            ++meeting;  // nobody is two ahead of another: numbers and barriers of two are enough
+        };
+        float held[TILE_N / 16][ROWS][PIECES][D_VECTOR];
+#pragma unroll
+        for (int part = 0; part < ROWS; ++part) {  // halves of a fragment's rows
+            const int i = part / 2;
+            const int half = part % 2;
+#pragma unroll
+            for (int j = 0; j < TILE_N / 8; j += 2) {
+                // An even lane gives its pair of the second eight columns for its neighbour's of
+                // the first, so that both have four columns side by side.
+                const float* left = acc[i][j] + half * 2;
+                const float* right = acc[i][j + 1] + half * 2;
+                const bool odd = lane % 2;
+                const float first = __shfl_xor_sync(~0u, odd ? left[0] : right[0], 1);
+                const float second = __shfl_xor_sync(~0u, odd ? left[1] : right[1], 1);
+                const float sums[4] = { odd ? first : left[0], odd ? second : left[1],
+                    odd ? right[0] : first, odd ? right[1] : second };
+#pragma unroll
+                for (int v = 0; v < 4; ++v)
+                    held[j / 2][part][v / D_VECTOR][v % D_VECTOR] = sums[v];
+            }
         }
-    cluster_sync();  // all columns' sums are there
 
-    // -- epilogue: this block's share of the rows, each a warp's --
-    const int rank = lane;
-    const float share = 1.0f / N;
-#pragma unroll 1
-    for (int own = consumer * 4 + warp; own < OWN_ROWS; own += CONSUMERS * 4) {
-        const int tile_row = part * OWN_ROWS + own;
-        const int row = m0 + tile_row;
-        if (row >= M) continue;
-        // -- all that a thread has of the row, as the norm gets it --
-        float values[HELD / D_VECTOR][D_VECTOR] = {};
+        // -- what the norm gets of them --
 #pragma unroll
-        for (int i = 0; i < HELD / D_VECTOR; ++i) {
-            const int column = (i * ROW_THREADS + rank) * D_VECTOR;
-            auto& value = values[i];
-            if (column >= N) continue;
-            float sum[D_VECTOR];
-            const u32 place = ring + slab_index(tile_row, column % TILE_N) * 4;
-            load_cluster_sums(sum, place, column / TILE_N);
+        for (int j = 0; j < TILE_N / 16; ++j)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = sum[v];
+            for (int i = 0; i < ROWS; ++i)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = __fmul_rn(alpha, value[v]);
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    const int row = min(row_of(i), M - 1);
+                    const int column = column_of(j, piece);
+                    auto& value = held[j][i][piece];
+                    if (column >= N) {
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = add_bias(value[v], bf16_to_float(bias0[column + v]));
-            float residual1_row[D_VECTOR];
-            load_bf16(residual1_row, residual1 + (row * LDRESIDUAL1 + column));
+                        for (int v = 0; v < D_VECTOR; ++v)
+                            value[v] = 0.0f;
+                        continue;
+                    }
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = add_residual(value[v], residual1_row[v]);
-            store_bf16(store2 + (row * LDSTORE2 + column), value);
-        }
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        value[v] = __fmul_rn(alpha, value[v]);
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        value[v] = add_bias(value[v], bf16_to_float(bias0[column + v]));
+                    float residual1_row[D_VECTOR];
+                    load_bf16(residual1_row, residual1 + (row * LDRESIDUAL1 + column));
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        value[v] = add_residual(value[v], residual1_row[v]);
+                    if (row == row_of(i)) store_bf16(store2 + (row * LDSTORE2 + column), value);
+                }
 
-        // -- its mean, which every element loses --
-        float sum = 0.0f;
+        // -- a row's mean, which every element loses --
+        float mean[ROWS] = {};
 #pragma unroll
-        for (int i = 0; i < HELD / D_VECTOR; ++i)
+        for (int j = 0; j < TILE_N / 16; ++j)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                sum = __fadd_rn(sum, values[i][v]);
-        const float mean = __fmul_rn(row_sum(sum), share);
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int piece = 0; piece < PIECES; ++piece) {
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        mean[i] = __fadd_rn(mean[i], held[j][i][piece][v]);
+                }
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) mean[i] = row_sum(mean[i]);
+        over_cluster(mean);
+
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) mean[i] = __fmul_rn(mean[i], share);
 
         // -- its mean square around that --
-        float squares = 0.0f;
+        float squares[ROWS] = {};
 #pragma unroll
-        for (int i = 0; i < HELD / D_VECTOR; ++i) {
-            if ((i * ROW_THREADS + rank) * D_VECTOR >= N) continue;
+        for (int j = 0; j < TILE_N / 16; ++j)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v) {
-                values[i][v] = __fsub_rn(values[i][v], mean);
-                squares = __fmaf_rn(values[i][v], values[i][v], squares);
-            }
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    if (column_of(j, piece) >= N) continue;
+                    auto& value = held[j][i][piece];
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v) {
+                        value[v] = __fsub_rn(value[v], mean[i]);
+                        squares[i] = __fmaf_rn(value[v], value[v], squares[i]);
+                    }
+                }
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) squares[i] = row_sum(squares[i]);
+        over_cluster(squares);
+
+        float inverses[ROWS];
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const float square = __fmul_rn(squares[i], share);
+            inverses[i] = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
         }
-        const float square = __fmul_rn(row_sum(squares), share);
-        const float inverse = __frcp_rn(__fsqrt_rn(__fadd_rn(square, 1e-05f)));
 
         // -- what D is --
 #pragma unroll
-        for (int i = 0; i < HELD / D_VECTOR; ++i) {
-            const int column = (i * ROW_THREADS + rank) * D_VECTOR;
-            auto& value = values[i];
-            if (column >= N) continue;
-            float weight3_part[D_VECTOR];
-            load_bf16(weight3_part, weight3 + column);
-            float bias3_part[D_VECTOR];
-            load_bf16(bias3_part, bias3 + column);
+        for (int j = 0; j < TILE_N / 16; ++j)
 #pragma unroll
-            for (int v = 0; v < D_VECTOR; ++v)
-                value[v] = normalize(value[v], inverse, weight3_part[v], bias3_part[v]);
-            store_d(d + (row * LDD + column), value);
-        }
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    const int row = min(row_of(i), M - 1);
+                    const int column = column_of(j, piece);
+                    auto& value = held[j][i][piece];
+                    if (column >= N) continue;
+                    const float inverse = inverses[i];
+                    float weight3_part[D_VECTOR];
+                    load_bf16(weight3_part, weight3 + column);
+                    float bias3_part[D_VECTOR];
+                    load_bf16(bias3_part, bias3 + column);
+#pragma unroll
+                    for (int v = 0; v < D_VECTOR; ++v)
+                        value[v] = normalize(value[v], inverse, weight3_part[v], bias3_part[v]);
+                    if (row == row_of(i)) store_d(d + (row * LDD + column), value);
+                }
     }
-    cluster_sync();  // nobody reads this block's shared memory any more
 }
 
 // ---- host launcher, for nvcc; NVRTC does not see it ------------------------------------------
@@ -593,7 +695,9 @@ extern "C" int gemm_bf16_nt_1000x760x768_sm_90a_51de2adc_launch(
     if (store2 == nullptr) return cudaErrorInvalidValue;
     if (weight3 == nullptr) return cudaErrorInvalidValue;
     if (bias3 == nullptr) return cudaErrorInvalidValue;
-    const i64 blocks = i64{1} * TILES_M * CLUSTER_ROWS;
+    const i64 clusters_m = (i64{ TILES_M } + CLUSTER_M - 1) / CLUSTER_M;
+    const i64 clusters_n = (i64{ TILES_N } + CLUSTER_N - 1) / CLUSTER_N;
+    const i64 blocks = i64{1} * clusters_m * clusters_n * CLUSTER;
     int device = 0;
     int sms = 0;
     int failed = cudaGetDevice(&device);
@@ -601,7 +705,7 @@ extern "C" int gemm_bf16_nt_1000x760x768_sm_90a_51de2adc_launch(
     TensorMap map_a;
     if (!failed)
         failed = encode(&map_a, a, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, K,
-                        M, LDA * 2, 64, 128,
+                        M, LDA * 2, 64, 32,
                         CU_TENSOR_MAP_SWIZZLE_128B);
     TensorMap map_b;
     if (!failed)
@@ -612,7 +716,7 @@ extern "C" int gemm_bf16_nt_1000x760x768_sm_90a_51de2adc_launch(
     const cudaError_t allowed = cudaFuncSetAttribute(
         gemm_bf16_nt_1000x760x768_sm_90a_51de2adc, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (allowed != cudaSuccess) return allowed;
-    gemm_bf16_nt_1000x760x768_sm_90a_51de2adc<<<static_cast<unsigned>(blocks), THREADS, SHARED_BYTES, stream>>>(
+    gemm_bf16_nt_1000x760x768_sm_90a_51de2adc<<<static_cast<unsigned>(min(blocks, max(60 * (i64{ sms } / 16) / 16, i64{ 1 }) * CLUSTER)), THREADS, SHARED_BYTES, stream>>>(
         map_a, map_b, d, bias0, residual1, store2, weight3, bias3, alpha);
     return cudaGetLastError();
 }

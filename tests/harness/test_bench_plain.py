@@ -172,7 +172,7 @@ WGMMA = WgmmaChoice(64, 96, 1, 1, 2, 1, 1, 8, tile_k=128)
         ("m=65 n=48 k=32 batch=3 epilogue=bias:per_product", (SMALL, SMALL), (1, 1), ""),
         ("m=65 n=48 k=64 epilogue=relu", (SPLIT, SPLIT), (2, 2), " 2k"),
         ("m=65 n=48 k=64 epilogue=relu", (SMALL, SPLIT), (1, 2), " 2k"),
-        ("m=65 n=48 k=32 epilogue=bias,layer_norm", (None, SMALL), (2, 1), ""),
+        ("m=65 n=300 k=32 epilogue=bias,layer_norm", (None, SMALL), (2, 1), ""),
         (f"m=65 n=48 k=32 {ZEROS} epilogue=scale:column", (SMALL, SMALL), (2, 2), ""),
         ("m=65 n=48 k=32 ldd=51 epilogue=quantize:int8", (SMALL, SMALL), (1, 1), ", D in fp16"),
         (

@@ -1,4 +1,4 @@
-"""Whole rows of D in the blocks of a cluster: norms behind a product without a second kernel."""
+"""Whole rows of D in the registers of a cluster: norms behind a product without a second kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from tests.harness.support import assert_right, assert_wrong, program_of
 FOUR = WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 1, cluster_rows=4)
 LOW = replace(FOUR, tile_m=64, consumers=1)
 NARROW = replace(FOUR, tile_n=64, cluster_rows=3, stages=3)
-SHALLOW = replace(FOUR, stages=2)
+HIGH = replace(FOUR, tile_m=256)
+TURNS = replace(FOUR, tile_m=64, tiles_at_once=2)
+FIVE = replace(TURNS, tile_n=160, cluster_rows=5)
 BYTES = replace(FOUR, tile_k=128, stages=3)
 
 
@@ -34,7 +36,12 @@ BYTES = replace(FOUR, tile_k=128, stages=3)
         ("m=dynamic:300 n=128 k=512 batch=3 epilogue=bias,layer_norm",
          replace(FOUR, cluster_rows=1)),
         ("m=70 n=200 k=72 dtype_d=fp32 epilogue=layer_norm",
-         replace(LOW, tile_n=200, cluster_rows=1)),
+         replace(LOW, tile_n=208, cluster_rows=1)),
+        ("m=700 n=512 k=136 epilogue=bias,residual,store,layer_norm,gelu", TURNS),
+        ("m=dynamic:500 n=750 k=200 epilogue=scale:row,rms_norm dtype_c=fp16", FIVE),
+        ("m=330 n=96 k=72 batch=3 epilogue=residual,layer_norm",
+         replace(TURNS, tile_n=96, cluster_rows=1)),
+        ("m=600 n=384 k=72 epilogue=rms_norm", replace(HIGH, cluster_rows=3)),
         ("m=128 n=2048 k=128 epilogue=rms_norm", replace(LOW, tile_n=256, cluster_rows=8)),
         ("m=150 n=512 k=400 dtype=int8 dtype_d=fp16 epilogue=scale:row,bias,layer_norm", BYTES),
         ("m=150 n=512 k=400 dtype=e4m3 dtype_d=bf16 epilogue=bias,layer_norm", BYTES),
@@ -43,8 +50,8 @@ BYTES = replace(FOUR, tile_k=128, stages=3)
         ("m=150 n=384 k=400 dtype=int8 zero_point_a=per_token dtype_d=fp16 epilogue=rms_norm",
          replace(BYTES, cluster_rows=3)),
     ],
-    ids=["steps", "low", "three", "odd", "batch", "alone", "eight", "int8", "promoted", "by block",
-         "zero points"],
+    ids=["steps", "low", "three", "odd", "batch", "alone", "turns", "five", "turns alone", "high",
+         "eight", "int8", "promoted", "by block", "zero points"],
 )  # fmt: skip
 def test_they_are_right(text: str, choice: WgmmaChoice) -> None:
     line = f"{text} layout=nt arch=sm_90a"
@@ -56,19 +63,25 @@ def test_they_are_right(text: str, choice: WgmmaChoice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "seen"),
+    ("place", "instead", "seen"),
     [
-        ("cluster_sync();  // all columns' sums are there", "race"),
-        ("cluster_sync();  // nobody reads this block's shared memory any more", "cluster"),
-        ("consumers_barrier();  // by all", "in-flight-write"),
+        ("cluster_sync();  // nothing may be told", "__syncthreads();  //", "order after its init"),
+        ("mbarrier_wait(barrier, meeting / 2 % 2);", "", "in-flight-read"),
+        ("mbarrier_arrive_at(barrier, lane);", ";", "deadlock"),
+        ("meeting % 2 * CONSUMERS * 4 + consumer", "consumer", "order after the end of its last"),
+        ("meeting % 2 * (TOLD_BYTES / 4)", "0", "race"),
+        ("meeting / 2 % 2", "meeting % 2", "deadlock"),
+        ("CLUSTER * CONSUMER_M / 4 * 4", "(CLUSTER - 1) * CONSUMER_M", "in-flight-read"),
+        ("block, sum[i]);", "block ^ 1, sum[i]);", "bad-rank"),
     ],
-    ids=["before the rows", "before the end", "over the ring"],
+    ids=["start", "wait", "arrival", "one barrier", "one place", "parity", "bytes", "rank"],
 )
-def test_a_meeting_that_is_left_out_is_told(place: str, seen: str) -> None:
-    program = program_of("m=256 n=512 k=456 epilogue=rms_norm layout=nt arch=sm_90a", SHALLOW)
+def test_a_meeting_that_is_not_one_is_told(place: str, instead: str, seen: str) -> None:
+    line = "m=400 n=512 k=136 epilogue=layer_norm layout=nt arch=sm_90a"
+    program = program_of(line, replace(TURNS, tile_n=176, cluster_rows=3))
     source = render_program(program)
-    assert source.count(place) == 1
-    assert_wrong(program, source.replace(place, ""), seen=seen, effort=0.3)
+    assert place in source
+    assert_wrong(program, source.replace(place, instead), seen=seen, effort=0.3)
 
 
 @pytest.mark.parametrize("blocks", range(1, 9))
@@ -78,20 +91,47 @@ def test_the_tree_has_a_plan_wherever_rows_fit(n: int, blocks: int) -> None:
         f"m=1000 n={n} k=512 layout=nt epilogue=rms_norm arch=sm_90a cluster_rows={blocks}"
     )
     arch = load_arch(spec.arch)
-    if n > blocks * 256:
-        with pytest.raises(InputError, match="columns at most"):
+    tiles = [tile for tile in range(16, 257, 16) if tile * blocks >= n > tile * (blocks - 1)]
+    if not tiles:
+        too_long = "columns at most" if n > blocks * 256 else f"the {n} columns of a row"
+        with pytest.raises(InputError, match=too_long):
             decide(spec, arch)
         return
     (kernel,) = decide(spec, arch).kernels
     body = kernel.body
     assert isinstance(body, Wgmma)
-    assert body.cluster_rows == blocks
-    assert body.tile_n * blocks >= n > body.tile_n * (blocks - 1)
+    assert body.holds_rows
+    assert body.cluster == blocks
+    assert body.tile_n in tiles
     assert body.shared_bytes <= arch.shared_per_block
     stages = next(d for d in kernel.decisions if d.question == "stages")
     assert stages.reason.startswith(f"{body.shared_bytes} of ")
     (rows,) = (d for d in kernel.decisions if d.question == "whole rows")
     assert "needs no second kernel" in rows.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("m=16384 n=512 k=512 epilogue=bias,residual,store,layer_norm", 2),
+        ("m=8192 n=768 k=768 epilogue=bias,residual,store,layer_norm", 3),
+        ("m=32768 n=256 k=256 epilogue=bias,layer_norm", 1),
+        ("m=8192 n=768 k=3072 epilogue=bias,residual,store,layer_norm", 0),
+        ("m=64 n=768 k=768 epilogue=bias,residual,store,layer_norm", 0),
+        ("m=4096 n=4096 k=4096 epilogue=residual,store,rms_norm", 0),
+    ],
+)
+def test_the_tree_takes_what_was_fastest(text: str, blocks: int) -> None:
+    """Measured on an H200: ``benchmarks/results/program_sweep_whole_rows_h200.json``."""
+    line = f"{text} dtype=bf16 layout=nt arch=sm_90a gpu=H200"
+    program = decide(GemmSpec.from_text(line), load_arch("sm_90a", "H200"))
+    body = program.product.body
+    assert isinstance(body, Wgmma)
+    assert body.cluster * body.holds_rows == blocks
+    (rows,) = (d for d in program.decisions if d.question == "whole rows")
+    assert rows.choice.startswith("the product" if blocks else "a second kernel")
+    off = decide(GemmSpec.from_text(f"{line} cluster_rows=0"), load_arch("sm_90a", "H200"))
+    assert [kernel.body.role for kernel in off.kernels] == ["product", "rows"]
 
 
 @pytest.mark.parametrize(

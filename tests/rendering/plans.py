@@ -857,6 +857,16 @@ GOLDEN: dict[str, Program] = {
         epilogue="bias,residual,store,layer_norm",
         arch="sm_90a",
     ),
+    # One block, whose consumers have whole rows in turns.
+    "wgmma_whole_rows_turns_nt": _plan(
+        WgmmaChoice(64, 96, 2, 2, 4, 1, 1, 1, cluster_rows=1),
+        m=700,
+        n=96,
+        k=256,
+        layout="nt",
+        epilogue="bias,layer_norm,gelu",
+        arch="sm_90a",
+    ),
     # Three, none of whose rows are as many; a batch of m at run time.
     "wgmma_cluster_rows_dynamic_nn": _plan(
         WgmmaChoice(64, 64, 1, 1, 4, 1, 1, 1, cluster_rows=3),

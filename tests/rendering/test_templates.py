@@ -31,8 +31,10 @@ FILE = {"program", "file", "kernels"}
 """What the file's own parts may take from outside."""
 
 INCLUDED = FILE | {"plan", "text", "o", "width", "steps", "slot", "counted", "within"}
+INCLUDED |= {"four", "guard"}
 """What a template may take: that, a kernel's plan and text, a copy's operand, a width, steps, a
-ring's slot, whether a part's slices are counted, a place in the tile."""
+ring's slot, whether a part's slices are counted, a place in the tile, how many neighbours a lane
+gets, a condition before what is written."""
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=IDS)

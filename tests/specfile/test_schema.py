@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from deepgemm_codegen.resources import data_folder
-from deepgemm_codegen.spec.overrides import OVERRIDE_WORDS, OVERRIDES
+from deepgemm_codegen.spec.overrides import OFF, OVERRIDE_WORDS, OVERRIDES
 from deepgemm_codegen.spec.text import FIELDS
 from deepgemm_codegen.specfile import SpecFileError, read, schema
 from deepgemm_codegen.specfile.fields import CHOICES, GROUPS, HELP, kind_of
@@ -96,7 +96,7 @@ RIGHT = [
     "m: '1'",
     "k: 0",
     "stages: 3",
-    "split_k_from: 0",
+    *(f"{name}: 0" for name in OFF),
     "align_a: 4096",
     "epilogue: 'bias,relu'",
     "epilogue: []",
@@ -128,7 +128,7 @@ WRONG = [
     "m: 1e3",
     "m: NO",
     "m: 2147483648",
-    *(f"{name}: 0" for name in OVERRIDES if name not in ("split_k_from", *OVERRIDE_WORDS)),
+    *(f"{name}: 0" for name in OVERRIDES if name not in (*OFF, *OVERRIDE_WORDS)),
     "align_a: 8192",
     "stages: dynamic",
     "dtype: none",

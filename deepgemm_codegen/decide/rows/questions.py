@@ -42,7 +42,7 @@ def rows_decisions(
             "a block holds" if cluster_rows == 1 else f"{cluster_rows} blocks of a cluster hold"
         )
         reason = f"{blocks} all {problem.n} columns of their rows, so {kind} needs no second kernel"
-        return (Decision("D14", "whole rows", "the product, a warp a row", reason),)
+        return (Decision("D14", "whole rows", "the product, four lanes a row", reason),)
     words = best_rows(row_task(spec, machine, parts)).words
     microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz
     reason = f"a tile has {tile_n} of the {problem.n} columns that {kind} needs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_of, sources
@@ -17,6 +17,7 @@ from deepgemm_codegen.decide.wgmma.pacing import paced
 from deepgemm_codegen.decide.wgmma.tile import slab_columns
 from deepgemm_codegen.epilogue import column_vectors
 from deepgemm_codegen.plan import Decision, Grid, Persistent, Program, Wgmma
+from deepgemm_codegen.plan.tma import SWIZZLE_ROWS
 
 if TYPE_CHECKING:
     from deepgemm_codegen.arch import Arch
@@ -58,7 +59,14 @@ class WgmmaChoice:
     @property
     def meets(self) -> bool:
         """See `Wgmma.meets`."""
-        return self.cluster_k > 1 or self.cluster_rows > 0
+        return self.cluster_k > 1
+
+    @property
+    def sharers_a(self) -> int:
+        """Blocks that share A's tile: each brings whole swizzle patterns of it, for all of them."""
+        if self.cluster_rows and self.tile_m % (self.cluster_rows * SWIZZLE_ROWS) == 0:
+            return self.cluster_rows
+        return self.cluster_n
 
     @property
     def words(self) -> str:
@@ -85,6 +93,8 @@ class WgmmaChoice:
         """Slices by which the second consumer ends a tile after the first: see `lagging`."""
         if promoted or self.meets:  # behind the last slice, and there is no other tile
             return 0
+        if self.cluster_rows:
+            return 0
         if self.consumers != 2 or self.tiles_at_once > 1:  # in turn one writes as it is
             return 0
         k = extents_of(spec, self.tile_m, self.tile_n, self.tile_k, split_k=self.split_k)[2]
@@ -98,18 +108,18 @@ class WgmmaChoice:
             self.tile_n,
             self.tile_k,
             cluster_m=self.cluster_m,
-            cluster_n=self.cluster_n,
+            cluster_n=max(self.cluster_n, self.cluster_rows),
             split_k=self.split_k,
         )
         m, n, k = extents
         columns = columns_of_b(spec, n)
-        if self.cluster_rows:
-            n = replace(n, tile=n.tile * self.cluster_rows)
         left, right = sources(spec)
         slab_n = slab_columns(self.tile_n, spec.halves, spec.dtype_d.bytes)
         store: Literal["tma", "rows", "lanes", "slab", "sums", "gather", "whole"] = "sums"
         if self.meets:
-            store, slab_n = "whole" if self.cluster_rows else "gather", self.tile_n
+            store, slab_n = "gather", self.tile_n
+        elif self.cluster_rows:
+            store = "whole"
         elif self.split_k == 1 and spec.norm is None:
             sums = self.tile_m * self.tiles_at_once // self.consumers * self.tile_n // 128
             l2_bytes = machine_of(arch, spec.dtype_a.name).l2_bytes
@@ -130,9 +140,9 @@ class WgmmaChoice:
             stages=self.stages,
             turns=not self.meets or k.dynamic or self._slices(spec) > self.stages,
             cluster_m=self.cluster_m,
-            cluster_n=self.cluster_n,
+            cluster_n=n.cluster,
             cluster_k=self.cluster_k,
-            cluster_rows=self.cluster_rows,
+            holds_rows=self.cluster_rows > 0,
             store=store,
             slab_n=slab_n,
             d_bytes=spec.dtype_d.bytes,
@@ -143,7 +153,7 @@ class WgmmaChoice:
             halves=spec.halves,
             vectors=len(column_vectors(canonical_steps(spec))),
             paced=paced(spec, store, vector, self.tiles_at_once),
-            a=place_tma_operand(spec, "a", left, m, k, self.cluster_n),
+            a=place_tma_operand(spec, "a", left, m, k, self.sharers_a),
             b=place_tma_operand(spec, "b", right, columns, k, self.cluster_m),
         )
         rounds = Grid if self.meets else Persistent

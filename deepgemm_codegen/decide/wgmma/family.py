@@ -24,6 +24,7 @@ from deepgemm_codegen.decide.wgmma.search import WgmmaFound, search
 from deepgemm_codegen.decide.wgmma.task import Task, task_of
 from deepgemm_codegen.decide.wgmma.whole_rows import (
     best_holding_rows,
+    blocks_to_try,
     predict_holding_rows,
     rows_obstacle,
 )
@@ -59,6 +60,7 @@ class _Answer(NamedTuple):
         choice, costed: see there.
         clocks: of all kernels.
         others: of those around the product.
+        copying: of those before it, among them.
     """
 
     setting: Setting
@@ -68,6 +70,7 @@ class _Answer(NamedTuple):
     clocks: float
     costed: int
     others: float
+    copying: float
 
     def prediction(self) -> Prediction:
         microseconds = self.clocks / self.setting.machine.clock_mhz
@@ -80,8 +83,10 @@ class _Answer(NamedTuple):
 
     def rival(self, question: str) -> str:
         others = {}
+        if question == "whole rows":
+            return self._other_rows()
         if self.choice.cluster_rows:
-            return ""  # asked for, and the model tells such choices from each other alone
+            return ""  # the menu has none of its choices
         for field in _FIELDS.get(question, ()):
             own = getattr(self.choice, field)
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
@@ -94,6 +99,18 @@ class _Answer(NamedTuple):
 
         given = self.setting.spec.overrides.numbers()
         return best_other(others, given, self.clocks, search_in)
+
+    def _other_rows(self) -> str:
+        """What has whole rows if not what was chosen: a second kernel, or a cluster."""
+        given = self.setting.spec.overrides.cluster_rows
+        if given is not None:
+            return "none: given as cluster_rows"
+        kind, other = "a cluster", _holding_rows(self.setting, inf, self.copying)
+        if self.choice.cluster_rows:
+            kind, other = "a second kernel", _in_memory(self.setting, inf, self.copying)
+        if other is None:
+            return "none is legal"
+        return f"{kind}, {other.choice.words}: {other.clocks / self.clocks:.3f} x the time"
 
     def rejections(self) -> tuple[Rejection, ...]:
         return () if self.choice.cluster_rows else rejections(self.task, self.menu, self.choice)
@@ -109,7 +126,9 @@ def _obstacle(spec: GemmSpec, arch: Arch) -> str:
         return f"tile_k = {tile_k} is given, and its slices are {' or '.join(map(str, slices))}"
     if spec.k.size == 0:
         return "k = 0 leaves nothing to multiply"
-    if reason := cluster_obstacle(spec) or rows_obstacle(spec) or _types_obstacle(spec, arch):
+    rows = spec.overrides.cluster_rows
+    no_rows = rows_obstacle(spec, rows) if rows else ""
+    if reason := cluster_obstacle(spec) or no_rows or _types_obstacle(spec, arch):
         return reason
     unread = _unread(spec, Copies())
     if not unread or not _unread(spec, copies_for(spec, along_k=True)):
@@ -148,19 +167,21 @@ def _best(setting: Setting, below: float = inf) -> Answer | None:
 
 
 def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) -> _Answer | None:
+    whole = _holding_rows(setting, below, copying)
+    if setting.spec.overrides.cluster_rows:
+        return whole
+    other = _in_memory(setting, below if whole is None else whole.clocks, copying)
+    return whole if other is None else other
+
+
+def _in_memory(setting: Setting, below: float, copying: float) -> _Answer | None:
+    """The best product that stores D, or sums for a second kernel."""
     spec, _, problem, machine = setting
 
     def others(how: Cut) -> float:
         return copying + trailing_clocks(problem, machine, 1 if how.together else how.parts)
 
     given = spec.overrides.numbers()
-    if "cluster_rows" in given:
-        task, menu = task_of(spec, problem, machine), menu_for(problem, given)
-        found = best_holding_rows(task, given)
-        if found is None or found.clocks + copying >= below:
-            return None
-        clocks = found.clocks + copying
-        return _Answer(setting, task, menu, found.choice, clocks, found.costed, copying)
 
     def found_for(how: Cut, limit: float) -> WgmmaFound | None:
         menu = menu_for(problem, given, cut=how.parts > 1)
@@ -178,7 +199,25 @@ def _best_product(setting: Setting, below: float = inf, copying: float = 0.0) ->
     how, (choice, clocks, costed) = cheapest
     task, rest = task_of(spec, problem, machine, how), others(how)
     menu = menu_for(problem, given, cut=how.parts > 1)
-    return _Answer(setting, task, menu, choice, clocks + rest, costed, rest)
+    return _Answer(setting, task, menu, choice, clocks + rest, costed, rest, copying)
+
+
+def _holding_rows(setting: Setting, below: float, copying: float) -> _Answer | None:
+    """The best product whose clusters have whole rows, for a step that needs them; None without."""
+    spec, _, problem, machine = setting
+    blocks, given = blocks_to_try(spec), spec.overrides.numbers()
+    if not blocks:
+        return None
+    task, menu = (
+        task_of(spec, problem._replace(rows_follow=False), machine),
+        menu_for(problem, given),
+    )
+    found = best_holding_rows(task, menu, blocks, below - copying)
+    if found is None:
+        return None
+    return _Answer(
+        setting, task, menu, found.choice, found.clocks + copying, found.costed, copying, copying
+    )
 
 
 def _refuse(setting: Setting) -> Refusal:

@@ -32,6 +32,7 @@ from deepgemm_codegen.decide.wgmma.reading import (
 )
 from deepgemm_codegen.decide.wgmma.tile import tile_table
 from deepgemm_codegen.decide.wgmma.writing import writing
+from deepgemm_codegen.plan import schedules
 from deepgemm_codegen.plan.tma import PANEL_BYTES
 
 if TYPE_CHECKING:
@@ -51,11 +52,6 @@ CLUSTER_US = 0.37
 ROUND_US = 2.0
 """What a cluster along k takes to follow another on its multiprocessors: it computes one tile, so
 that nothing of the next is on its way."""
-
-GROUP, SURE = 16, 0.87
-"""Multiprocessors beside each other that a cluster may lie on, of which groups are made, and the
-part of the clusters that then fit which the tree counts on: not every group of a chip is whole, and
-one cluster too many takes as long again. To be measured; pairs always fit."""
 
 SYNC = 2.4
 """Clocks a slice between two slices' wgmmas that the pending slice does not hide."""
@@ -214,9 +210,7 @@ def _units(
 
 def clusters_at_once(sms: int, blocks: int) -> int:
     """How many clusters of so many blocks, each alone on its multiprocessor, run at a time."""
-    if blocks <= 2:
-        return max(sms // blocks, 1)
-    return max(int(sms // GROUP * (GROUP // blocks) * SURE), 1)
+    return max(schedules.clusters_at_once(blocks).evaluate({"sms": sms}), 1)
 
 
 def finish_clocks(task: Task, tile: Tile) -> float:

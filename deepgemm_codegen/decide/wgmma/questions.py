@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.decide.split_k import split_answer
+from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR, split_answer
 from deepgemm_codegen.decide.tma import store_of, tma_obstacle
 from deepgemm_codegen.decide.wgmma import whole_rows
 from deepgemm_codegen.decide.wgmma.consumer import overlapped
@@ -34,7 +34,7 @@ def answers(
         ("mma shape", *_mma(task, choice)),
         ("tile", *_tile(task, choice, prediction)),
         ("warps", *_consumers(spec, task, choice)),
-        ("copy of A", *_copy(task, "A", choice.tile_m, choice.tile_k, choice.cluster_n)),
+        ("copy of A", *_copy(task, "A", choice.tile_m, choice.tile_k, choice.sharers_a)),
         ("copy of B", *_copy(task, "B", choice.tile_n, choice.tile_k, choice.cluster_m)),
         ("swizzle", "A 128, B 128 bytes", "one K-major row of a slice; TMA writes, wgmma reads it"),
         ("stages", *_stages(task, choice)),
@@ -124,7 +124,7 @@ def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
     rows = choice.tile_k // task.kind.tile_k
     if choice.cluster_rows:
         needed = whole_rows.shared_bytes(task, choice)
-        return str(choice.stages), f"{needed} of {limit} bytes a block, in which the sums meet, too"
+        return str(choice.stages), f"{needed} of {limit} bytes a block"
     needed = task.shared_bytes(*shape, choice.stages, rows)
     reason = f"{needed} of {limit} bytes a block"
     if task.shared_bytes(*shape, choice.stages + 1, rows) > limit:
@@ -138,7 +138,7 @@ def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
 
 def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str, str]:
     if choice.cluster_rows:
-        reason = "a cluster computes one tile of whole rows; others share B through the L2"
+        reason = "a cluster computes tiles of whole rows; all of them share B through the L2"
         return "rows of tiles, one after the other", reason
     once = compulsory_bytes(task.problem)
     if prediction.operand_bytes > once:
@@ -168,26 +168,25 @@ def _sums(spec: GemmSpec, task: Task, store: str) -> tuple[str, str]:
     return f"{elements} elements", f"{spec.dtype_d} sums leave as they are; the L2 holds D"
 
 
-def _meeting(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
-    """How sums leave that meet in a cluster's shared memory."""
-    if choice.cluster_rows:
-        return "rows", f"a warp a row of 1/{choice.cluster_rows} of the tile, of sums that met"
+def _from_registers(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
+    """How what leaves straight from registers does, for other kernels or behind a meeting."""
     elements = task.problem.vector
-    return (
-        f"{elements} element{'s' if elements > 1 else ''}",
-        f"each block stores 1/{choice.cluster_k} of the tile, of sums that met in the cluster",
-    )
+    if choice.meets:
+        reason = (
+            f"each block stores 1/{choice.cluster_k} of the tile, of sums that met in the cluster"
+        )
+    elif choice.cluster_rows:
+        elements = min(elements, PARTIAL_VECTOR)
+        reason = "from registers, which keep a row until all of it is known"
+    else:
+        norm = task.problem.rows_follow
+        reason = f"by the kernel that {'has whole rows' if norm else 'adds the parts'}"
+    return f"{elements} element{'s' if elements > 1 else ''}", reason
 
 
 def _store(spec: GemmSpec, task: Task, choice: WgmmaChoice) -> tuple[str, str]:
-    if choice.meets:
-        return _meeting(task, choice)
-    if task.partial:
-        elements = task.problem.vector
-        return (
-            f"{elements} element{'s' if elements > 1 else ''}",
-            "by the kernel that " + ("adds the parts" if spec.norm is None else "has whole rows"),
-        )
+    if choice.meets or choice.cluster_rows or task.partial:
+        return _from_registers(task, choice)
     rows = choice.tile_m * choice.tiles_at_once // choice.consumers
     sums = rows * choice.tile_n // 128
     store = store_of(spec, choice.tile_n // spec.halves, sums, task.machine.l2_bytes)

@@ -35,7 +35,7 @@ def refuse(spec: GemmSpec, problem: Problem, machine: Machine) -> Refusal:
             "split_k",
             cluster_k,
         )
-    if "cluster_rows" in given:
+    if given.get("cluster_rows"):
         return _refuse_rows(spec, task_of(spec, problem, machine), given)
     task = task_of(spec, problem, machine, _cut_of(given))
     if search(task, menu_for(task.problem, {})) is None:
@@ -56,7 +56,9 @@ def _refuse_rows(spec: GemmSpec, task: Task, given: dict[str, int]) -> Refusal:
 
     def nearest(name: str) -> int | None:
         for value in sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value)):
-            if best_holding_rows(task, {**given, name: value}) is not None:
+            numbers = {**given, name: value}
+            menu, blocks = menu_for(task.problem, numbers), numbers["cluster_rows"]
+            if blocks and best_holding_rows(task, menu, (blocks,)) is not None:
                 return value
         return None
 

@@ -32,6 +32,7 @@ _FAMILIES = (
     "order",
     "predicate",
     "stmatrix",
+    "storeasync",
     "warp",
     "wgmma",
 )
