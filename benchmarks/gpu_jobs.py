@@ -72,6 +72,14 @@ SMALL: dict[str, tuple[Any, str]] = {
         WgmmaChoice(128, 128, 2, 1, 3, 2, 1, 8),
         "m=256 n=256 k=320 layout=tn epilogue=bias,relu arch=sm_90a",
     ),
+    "wgmma_rows_nt": (  # three blocks tell each other of rows, consumers in turns
+        WgmmaChoice(64, 128, 2, 2, 3, 1, 1, 1, cluster_rows=3),
+        "m=512 n=384 k=200 layout=nt epilogue=bias,layer_norm arch=sm_90a",
+    ),
+    "wgmma_rows_shared_nt": (  # four that share A
+        WgmmaChoice(128, 64, 2, 1, 3, 1, 1, 1, cluster_rows=4),
+        "m=512 n=250 k=256 layout=nt epilogue=residual,rms_norm arch=sm_90a",
+    ),
     "wgmma_slab_nt": (
         WgmmaChoice(64, 48, 1, 1, 4, 1, 1, 4),
         "m=256 n=249 k=256 layout=nt epilogue=bias arch=sm_90a",

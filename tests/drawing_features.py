@@ -82,8 +82,10 @@ def draw_features(seed: int, number: int, archs: Sequence[str] = ARCHS) -> str:
     """
     chooser = random.Random(f"features {seed} {number}")  # a sample, not a secret
     alone = random.Random(f"rows {seed} {number}").random() < ALONE
+    rows = random.Random(f"whole rows {seed} {number}")
     for _ in range(1000):
         fields = _rows(chooser, archs) if alone else _fields(chooser, archs)
+        fields = _whole_rows(rows, fields)
         try:
             return str(GemmSpec.from_fields(fields))
         except InputError:  # not every combination is a spec
@@ -126,6 +128,19 @@ def _fields(chooser: random.Random, archs: Sequence[str]) -> dict[str, object]:
     if by_chance(0.5):
         fields |= _lying(chooser, fields)
     return _turned(chooser, fields)
+
+
+def _whole_rows(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:
+    """The same, of a norm on Hopper mostly in a cluster that has whole rows, and longer ones."""
+    normed = any(step.startswith(NORMS) for step in str(fields.get("epilogue", "")).split(","))
+    if fields["arch"] != "sm_90a" or not normed or "op" in fields or chooser.random() < 0.3:
+        return fields
+    free = ("tile_m", "stages", "consumers", "tiles_at_once")
+    dropped = {"ldb", "ldc", "ldd"}.union(CHOICES).difference(free)
+    found = {name: value for name, value in fields.items() if name not in dropped}
+    blocks, columns = chooser.randint(1, 8), chooser.choice([16, 48, 64, 96, 112, 128])
+    n = blocks * columns - chooser.choice([0, 0, 0, 2, 3, 8])
+    return found | {"cluster_rows": blocks, "layout": "nt", "n": n, "layout_d": "n"}
 
 
 def _turned(chooser: random.Random, fields: dict[str, object]) -> dict[str, object]:

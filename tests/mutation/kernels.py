@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import decide
 from deepgemm_codegen.harness.problem import bind
+from deepgemm_codegen.plan import Wgmma
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.render.kernel_text import text_of
 from deepgemm_codegen.resources import data_folder
@@ -88,6 +89,8 @@ def family_of(program: Program) -> str:
             return family
     if product.scaled:
         return f"{stem}, scaled by block"
+    if isinstance(product.body, Wgmma) and product.body.holds_rows:
+        return f"{stem}, whole rows"
     if getattr(product.body, "cluster_k", 1) > 1:
         return f"{stem}, cluster-K"
     return f"{stem}, split-K" if "reduce" in roles else stem

@@ -27,6 +27,7 @@ FAMILIES = {
     "wgmma",
     "wgmma, split-K",
     "wgmma, cluster-K",
+    "wgmma, whole rows",
     "rows",
     "repack and product",
     "zero points and product",
@@ -138,6 +139,7 @@ def test_a_program_tells_its_family() -> None:
     assert family_of(GOLDEN["simt_nt"]) == "simt"
     assert family_of(GOLDEN["split_k_wgmma_nt"]) == "wgmma, split-K"
     assert family_of(GOLDEN["wgmma_gather_nt"]) == "wgmma, cluster-K"
+    assert family_of(GOLDEN["wgmma_cluster_rows_nt"]) == "wgmma, whole rows"
     assert family_of(GOLDEN["repack_split_k_dynamic_nn"]) == "repack and product"
     assert family_of(GOLDEN["norm_split_k_nn"]) == "product and norm"
     assert all(isinstance(s, Specimen) and s.source for s in golden())
