@@ -379,11 +379,11 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
                 tma_load_3d(target + A_BYTES + panel * (TILE_K * 128), &map_b,
                          n0 + panel * 64, slice * TILE_K, batch, barrier);
         }
+        for (int each = 0; each < 2 * CONSUMERS * 4; ++each) mbarrier_init(met + each * 8, CLUSTER);
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, CONSUMERS);
             if (slot > 0) mbarrier_init(full + slot * 8, 1);
         }
-        for (int each = 0; each < 2 * CONSUMERS * 4; ++each) mbarrier_init(met + each * 8, CLUSTER);
         fence_mbarrier_init();
         if (alpha != 0.0f)
 #pragma unroll 1

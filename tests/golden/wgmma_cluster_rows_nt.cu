@@ -373,11 +373,11 @@ gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
     if (threadIdx.x < 32 && elect_one()) {
         tensor_map_prefetch(&map_a);
         tensor_map_prefetch(&map_b);
+        for (int each = 0; each < 2 * CONSUMERS * 4; ++each) mbarrier_init(met + each * 8, CLUSTER);
         for (int slot = 0; slot < STAGES; ++slot) {
             mbarrier_init(empty + slot * 8, CONSUMERS * CLUSTER);
             mbarrier_init(full + slot * 8, 1);
         }
-        for (int each = 0; each < 2 * CONSUMERS * 4; ++each) mbarrier_init(met + each * 8, CLUSTER);
         fence_mbarrier_init();
     }
     cluster_sync();  // no copy may land in a block whose barriers are not there yet
@@ -417,12 +417,6 @@ gemm_bf16_nt_1000x760x768_sm_90a_51de2adc(
                 slot = slot + 1 == STAGES ? 0 : slot + 1;
                 parity ^= slot == 0;  // the next round
             }
-        }
-#pragma unroll 1
-        for (int waited = 0; waited < STAGES; ++waited) {  // the neighbours still arrive here
-            mbarrier_wait(empty + slot * 8, parity);
-            slot = slot + 1 == STAGES ? 0 : slot + 1;
-            parity ^= slot == 0;
         }
         return;
     }
