@@ -18,6 +18,7 @@ The constants were fitted together to 882 kernels of 25 shapes, measured on an H
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
@@ -208,6 +209,7 @@ def _units(
     return clusters, sms // (cluster_m * cluster_n)
 
 
+@cache
 def clusters_at_once(sms: int, blocks: int) -> int:
     """How many clusters of so many blocks, each alone on its multiprocessor, run at a time."""
     return max(schedules.clusters_at_once(blocks).evaluate({"sms": sms}), 1)

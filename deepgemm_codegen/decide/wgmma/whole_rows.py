@@ -142,11 +142,12 @@ def _candidates(task: Task, menu: WgmmaMenu, blocks: int) -> Iterator[tuple[Tile
                 continue
             if constraints.grid(_tiles(task, tile) * blocks):
                 continue
+            useful = max(task.slices * _rounds(task, tile, blocks), menu.stages[0])
             choices = (
                 WgmmaChoice(tile_m, tile.tile_n, *split, stages, 1, 1, 1,
                             tile_k=kind.tile_k, cluster_rows=blocks)
                 for stages in reversed(menu.stages)
-                if stages <= max(task.slices * _rounds(task, tile, blocks), menu.stages[0])
+                if stages <= useful
             )  # fmt: skip
             limit = task.machine.shared_per_block
             fits = (choice for choice in choices if shared_bytes(task, choice) <= limit)
