@@ -146,12 +146,14 @@ def test_the_tree_takes_what_was_fastest(text: str, blocks: int) -> None:
         ("n=768 cluster_rows=9", "cluster_rows = 9: too large; the nearest legal is 8"),
         ("n=768 cluster_rows=4 tile_n=64", "the 768 columns of a row; the nearest legal tile_n is"),
         ("n=768 cluster_rows=4 stages=14", "the nearest legal stages is 7"),
+        ("n=768 cluster_rows=4 sms=3", "the nearest legal cluster_rows is 3"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(text: str, said: str) -> None:
     spec = f"m=1000 k=512 layout=nt epilogue=rms_norm arch=sm_90a {text}"
+    asked = GemmSpec.from_text(spec)
     with pytest.raises(InputError, match=re.escape(said)):
-        decide(GemmSpec.from_text(spec), load_arch("sm_90a"))
+        decide(asked, load_arch("sm_90a", sms=asked.sms))
 
 
 def test_nothing_asks_for_rows() -> None:

@@ -125,22 +125,14 @@ def best_holding_rows(
 
 def _candidates(task: Task, menu: WgmmaMenu, blocks: int) -> Iterator[tuple[Tile, WgmmaChoice]]:
     """The legal ones, each with the deepest ring of the menu that fits and is of use."""
-    problem, kind = task.problem, task.kind
-    for (tile_m, consumers, at_once), tiles in tile_table(task.machine, kind, task.result).items():
-        split = consumers, at_once
-        if tile_m not in menu.tile_m or split not in _shares(menu):
+    kind, limit = task.kind, task.machine.shared_per_block
+    for (tile_m, *split), tiles in tile_table(task.machine, kind, task.result).items():
+        if tile_m not in menu.tile_m or tuple(split) not in _shares(menu):
             continue
-        if constraints.panels(tile_m, k_major=problem.a_k_major):
+        if constraints.panels(tile_m, k_major=task.problem.a_k_major):
             continue
         for tile in tiles:
-            enough = tile.tile_n * blocks >= problem.n > tile.tile_n * (blocks - 1)
-            if tile.tile_n not in menu.tile_n or not enough or tile.tile_n % LANE_COLUMNS:
-                continue
-            if constraints.panels(tile.tile_n, k_major=problem.b_k_major):
-                continue
-            if consumer.scales(tile.tile_n, 1, scaled=kind.scaled):
-                continue
-            if constraints.grid(_tiles(task, tile) * blocks):
+            if tile.tile_n not in menu.tile_n or not _has_rows(task, tile, blocks):
                 continue
             useful = max(task.slices * _rounds(task, tile, blocks), menu.stages[0])
             choices = (
@@ -149,10 +141,21 @@ def _candidates(task: Task, menu: WgmmaMenu, blocks: int) -> Iterator[tuple[Tile
                 for stages in reversed(menu.stages)
                 if stages <= useful
             )  # fmt: skip
-            limit = task.machine.shared_per_block
             fits = (choice for choice in choices if shared_bytes(task, choice) <= limit)
             if (choice := next(fits, None)) is not None:
                 yield tile, choice
+
+
+def _has_rows(task: Task, tile: Tile, blocks: int) -> bool:
+    """Whether so many blocks have rows of such tiles between them, and none is idle."""
+    columns, n = tile.tile_n, task.problem.n
+    misses = (
+        constraints.panels(columns, k_major=task.problem.b_k_major),
+        consumer.scales(columns, 1, scaled=task.kind.scaled),
+        constraints.grid(_tiles(task, tile) * blocks),
+    )
+    enough = columns * blocks >= n > columns * (blocks - 1) and blocks <= task.machine.sms
+    return enough and columns % LANE_COLUMNS == 0 and not any(misses)
 
 
 def _shares(menu: WgmmaMenu) -> set[tuple[int, int]]:
