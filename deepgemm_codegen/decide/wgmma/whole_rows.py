@@ -126,8 +126,9 @@ def best_holding_rows(
 def _candidates(task: Task, menu: WgmmaMenu, blocks: int) -> Iterator[tuple[Tile, WgmmaChoice]]:
     """The legal ones, each with the deepest ring of the menu that fits and is of use."""
     kind, limit = task.kind, task.machine.shared_per_block
-    for (tile_m, *split), tiles in tile_table(task.machine, kind, task.result).items():
-        if tile_m not in menu.tile_m or tuple(split) not in _shares(menu):
+    for (tile_m, consumers, at_once), tiles in tile_table(task.machine, kind, task.result).items():
+        split = consumers, at_once
+        if tile_m not in menu.tile_m or split not in _shares(menu):
             continue
         if constraints.panels(tile_m, k_major=task.problem.a_k_major):
             continue
