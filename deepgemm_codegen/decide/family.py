@@ -148,7 +148,12 @@ def best_other(
         chosen = [field for field in others if field in given]
         return f"none: given as {', '.join(chosen)}" if chosen else "none is legal"
     best = min(rivals, key=lambda rival: rival.clocks)
-    ratio = f"{best.clocks / clocks:.3f}"
+    return in_words(best, clocks)
+
+
+def in_words(rival: Found, clocks: float) -> str:
+    """A rival and what it takes beside the winner's clocks."""
+    ratio = f"{rival.clocks / clocks:.3f}"
     # Of what is predicted as all but equal a family may take what did best where it was measured.
     even = ", too close to call" if float(ratio) < 1.0 else ""
-    return f"{best.choice.words}: {ratio} x the time{even}"
+    return f"{rival.choice.words}: {ratio} x the time{even}"

@@ -100,16 +100,17 @@ This and the next two were fitted to 127 programs of 13 shapes, measured on an H
 (``benchmarks/results/program_sweep_split_k_h200.json``): which program of a shape comes first, and
 by how much."""
 
-ROWS_US = 1.4
-"""What it takes longer where it norms rows, which waits for all of one twice: what eight products
-whose bytes take little took longer than as predicted without, on the average
-(``benchmarks/results/program_sweep_whole_rows_h200.json``)."""
-
 LATE_US = 0.9
 """What it takes longer where they begin only when the product's blocks have gone."""
 
 PARTIALS_RATE = 8.6
 """Bytes a clock and multiprocessor of partial sums, written and read again."""
+
+
+ROWS_US = 1.4
+"""What a second kernel takes longer that norms rows, which waits for all of one twice: what eight
+products whose bytes take little took longer than as predicted without, on the average
+(``benchmarks/results/program_sweep_whole_rows_h200.json``)."""
 
 
 class Cut(NamedTuple):
@@ -257,7 +258,7 @@ def reduce_clocks(problem: Problem, machine: Machine, parts: int) -> float:
     moved = read / (machine.sms * PARTIALS_RATE)
     out = output_bytes(problem) / machine.dram_rate
     us = REDUCE_US
-    if problem.rows_follow:  # sums that the L2 does not hold beside all else come from memory
+    if problem.rows_follow:  # the fuller the L2, the more of the sums come from memory
         out += read / machine.dram_rate * min((read + output_bytes(problem)) / machine.l2_bytes, 1)
         us += ROWS_US
     return us * machine.clock_mhz + max(moved, out)

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from deepgemm_codegen.plan.tiles import Extent
     from deepgemm_codegen.spec import GemmSpec
 
-__all__ = ["place_tma_operand", "store_of", "sums_leave", "sums_of_tile", "tma_obstacle"]
+__all__ = [
+    "LANE_COLUMNS",
+    "LANE_VECTOR",
+    "place_tma_operand",
+    "store_of",
+    "sums_leave",
+    "sums_of_tile",
+    "tma_obstacle",
+]
 
 HELD = 1.25
 """How many times what operands in reuse can count on D may take to be held by the L2: of 60 MB 42

@@ -241,7 +241,7 @@ class Listener:
         """Threads fenced their ordinary accesses for the asynchronous proxy."""
 
     def land(self, region: Region, barrier: Mbarrier) -> None:
-        """A bulk copy writes shared memory; it is complete with the mbarrier's current phase."""
+        """A bulk copy, or st.async, writes shared memory until the mbarrier's current phase."""
 
     def fetch(self, region: Region, agent: Agent, time: int) -> Array | None:
         """An agent reads shared memory until its group ``time`` is waited for.

@@ -15,23 +15,23 @@ __all__ = ["Grid", "Persistent", "clusters_at_once"]
 GROUP = 16
 """Multiprocessors beside each other on which a cluster has to lie, of which a GPU has groups."""
 
-WHOLE = 15
-"""Of 16 clusters that whole groups would hold, so many are counted on: some groups have more
+COUNTED = (15, 16)
+"""Of so many clusters that whole groups would hold, so few are counted on: some groups have more
 multiprocessors, some fewer. An H200 of 132 holds 39 of three blocks, 30 of four, 22 of five, 17 of
 six, 15 of seven and of eight (``benchmarks/results/program_sweep_whole_rows_h200.json``); counted
 so, 37, 30, 22, 15, 15 and 15."""
 
 
 def clusters_at_once(blocks: int) -> Expression:
-    """How many clusters run at a time whose blocks are each alone on a multiprocessor, over `sms`.
+    """How many clusters run at a time whose blocks each fill a multiprocessor, over `sms`.
 
     Pairs always fit. Of larger ones too many would take as long again, which start when others end.
     """
     if blocks <= 2:
         return FloorDiv(Variable("sms"), blocks)
+    few, many = COUNTED
     groups = FloorDiv(Variable("sms"), GROUP)
-    counted = times(Number(GROUP // blocks * WHOLE), groups)
-    return Maximum(FloorDiv(counted, 16), 1)
+    return Maximum(FloorDiv(times(Number(GROUP // blocks * few), groups), many), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def slices_for_lag(lag: int, stages: int) -> int:
 
 
 def told_bytes(blocks: int, consumers: int, rows: int) -> int:
-    """Shared memory by which so many blocks tell each other of their rows.
+    """Shared memory by which so many blocks tell each other of their rows; 0 for one alone.
 
     A number a block and row, and a barrier a warp, of a meeting and of the next.
 
@@ -54,6 +54,8 @@ def told_bytes(blocks: int, consumers: int, rows: int) -> int:
         consumers: of a block.
         rows: of each.
     """
+    if blocks == 1:
+        return 0
     return 2 * (blocks * consumers * rows * 4 + consumers * (WARPGROUP // WARP) * 8)
 
 
@@ -74,7 +76,8 @@ class Wgmma:
         stages: ring slots in shared memory.
         turns: whether slots are filled again. Not where each slice of a block's only tile has one.
         cluster_m, cluster_n: blocks of a cluster along m and n, of which one is 1; blocks along m
-            share B's tile, blocks along n share A's, unless they have whole rows (`TmaOperand`).
+            share B's tile, blocks along n share A's; of those that have whole rows
+            `TmaOperand.sharers` tells.
         cluster_k: blocks of a cluster along k: each sums a part of it, then finishes a share of the
             tile, for which it reads the others' sums. More than 1 only in a cluster of its own.
         holds_rows: whether the blocks of a cluster along n have whole rows of D between them, for

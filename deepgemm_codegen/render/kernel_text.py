@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from deepgemm_codegen.plan import MmaSync, Persistent, Rows
-from deepgemm_codegen.plan.expressions import FloorDiv, in_c
+from deepgemm_codegen.plan.expressions import in_c
 from deepgemm_codegen.plan.schedules import clusters_at_once
 from deepgemm_codegen.plan.wgmma import Wgmma
 from deepgemm_codegen.render.epilogue_text import (
@@ -196,12 +196,9 @@ def _grid_c(plan: KernelPlan) -> str:
     if not isinstance(plan.schedule, Persistent):
         return "static_cast<unsigned>(blocks)"
     if isinstance(plan.body, Wgmma) and _clustered(plan):
-        held = clusters_at_once(plan.body.cluster)
-        most = (
-            "i64{sms / CLUSTER * CLUSTER}"
-            if isinstance(held, FloorDiv)
-            else f"{in_c(held)} * CLUSTER"
-        )
+        most = "i64{sms / CLUSTER * CLUSTER}"
+        if plan.body.cluster > 2:
+            most = f"{in_c(clusters_at_once(plan.body.cluster))} * CLUSTER"
         return f"static_cast<unsigned>(min(blocks, {most}))"
     return "static_cast<unsigned>(min(blocks, i64{sms}))"
 

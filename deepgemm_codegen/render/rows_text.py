@@ -22,10 +22,10 @@ from deepgemm_codegen.render.epilogue_text import (
 if TYPE_CHECKING:
     from deepgemm_codegen.plan import KernelPlan
 
+__all__ = ["RowsText", "VectorText", "row_primitives", "rows_text"]
+
 QUAD = 4
 """Lanes that have a row of wgmma's sums between them (PTX ISA)."""
-
-__all__ = ["RowsText", "VectorText", "row_primitives", "rows_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,7 @@ def _tests_elements(plan: KernelPlan, rows: Rows) -> bool:
 
 def _outside(plan: KernelPlan) -> str:
     """C condition under which (row, column) is no vector of D; where a warp has a row, it left."""
-    alone = isinstance(plan.body, Rows)
-    tests = [f"row >= {plan.m.symbol}"] if plan.m.tail and not alone else []
+    tests = [f"row >= {plan.m.symbol}"] if isinstance(plan.body, MmaSync) and plan.m.tail else []
     tests += [f"column >= {plan.n.symbol}"] if _beyond(plan) else []
     return " || ".join(tests)
 

@@ -63,11 +63,14 @@ class Overrides:
         return [(name, value) for name, value in pairs if value is not None]
 
     def numbers(self) -> dict[str, int]:
-        """Those of them that are numbers of a kernel, by name; a threshold rules none out."""
+        """Those of them that are numbers of a kernel, by name.
+
+        A threshold rules no kernel out, and neither does what is turned off.
+        """
         return {
             name: value
             for name, value in self.items()
-            if isinstance(value, int) and name != "split_k_from"
+            if isinstance(value, int) and name != "split_k_from" and not (name in OFF and not value)
         }
 
 

@@ -488,9 +488,8 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
         };
         // What all blocks have of a row: each adds all blocks' parts, in the blocks' order.
         auto over_cluster = [&](float (&sum)[ROWS]) {
-            auto place = [&](int block, int i) {
-                const int own = i / 2 * 64 + warp * 16 + i % 2 * 8 + lane / 4;
-                const int row = (block * CONSUMERS + consumer) * CONSUMER_M + own;
+            auto told_at = [&](int block, int i) {
+                const int row = (block * CONSUMERS + consumer) * CONSUMER_M + row_of(i) - m0;
                 return meeting % 2 * (TOLD_BYTES / 4) + row;
             };
             const auto* const told = reinterpret_cast<const float*>(shared + TOLD_OFFSET);
@@ -498,21 +497,21 @@ gemm_fp16_nn_dyn500x192x256_sm_90a_57789099(
             // This warp has read what it was told at the meeting before, and says so in each block.
             __syncwarp();
             if (lane == rank)
-                mbarrier_arrive_expect(barrier, CLUSTER * CONSUMER_M / 4 * 4);  // a float a row
+                mbarrier_arrive_expect(barrier, CLUSTER * (CONSUMER_M / 4) * 4);  // a float a row
             else if (lane < CLUSTER)
                 mbarrier_arrive_at(barrier, lane);
 #pragma unroll
             for (int i = 0; i < ROWS; ++i)  // the four lanes of a row tell every fourth block each
 #pragma unroll
                 for (int block = lane % 4; block < CLUSTER; block += 4)
-                    tell(ring + TOLD_OFFSET + place(rank, i) * 4, barrier, block, sum[i]);
+                    tell(ring + TOLD_OFFSET + told_at(rank, i) * 4, barrier, block, sum[i]);
             mbarrier_wait(barrier, meeting / 2 % 2);
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
                 sum[i] = 0.0f;
 #pragma unroll
                 for (int block = 0; block < CLUSTER; ++block)
-                    sum[i] = __fadd_rn(sum[i], told[place(block, i)]);
+                    sum[i] = __fadd_rn(sum[i], told[told_at(block, i)]);
             }
             ++meeting;  // nobody is two ahead of another: numbers and barriers of two are enough
         };

@@ -9,13 +9,18 @@ import pytest
 
 from deepgemm_codegen.arch import load_arch
 from deepgemm_codegen.decide import WgmmaChoice, decide
+from deepgemm_codegen.decide.explain import explain
 from deepgemm_codegen.decide.families import consider
 from deepgemm_codegen.decide.family import setting_of
 from deepgemm_codegen.errors import InputError
-from deepgemm_codegen.plan import Wgmma
+from deepgemm_codegen.plan import Decision, Wgmma
+from deepgemm_codegen.plan.schedules import clusters_at_once
 from deepgemm_codegen.render import render_program
 from deepgemm_codegen.spec import GemmSpec
 from tests.harness.support import assert_right, assert_wrong, program_of
+
+MEASURED = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
+"""Clusters of so many blocks that an H200 held: `program_sweep_whole_rows_h200.json`."""
 
 FOUR = WgmmaChoice(128, 128, 2, 1, 4, 1, 1, 1, cluster_rows=4)
 LOW = replace(FOUR, tile_m=64, consumers=1)
@@ -42,6 +47,7 @@ BYTES = replace(FOUR, tile_k=128, stages=3)
         ("m=330 n=96 k=72 batch=3 epilogue=residual,layer_norm",
          replace(TURNS, tile_n=96, cluster_rows=1)),
         ("m=600 n=384 k=72 epilogue=rms_norm", replace(HIGH, cluster_rows=3)),
+        ("m=264 n=512 k=136 layout=tn epilogue=bias,layer_norm", FOUR),
         ("m=128 n=2048 k=128 epilogue=rms_norm", replace(LOW, tile_n=256, cluster_rows=8)),
         ("m=150 n=512 k=400 dtype=int8 dtype_d=fp16 epilogue=scale:row,bias,layer_norm", BYTES),
         ("m=150 n=512 k=400 dtype=e4m3 dtype_d=bf16 epilogue=bias,layer_norm", BYTES),
@@ -51,10 +57,11 @@ BYTES = replace(FOUR, tile_k=128, stages=3)
          replace(BYTES, cluster_rows=3)),
     ],
     ids=["steps", "low", "three", "odd", "batch", "alone", "turns", "five", "turns alone", "high",
-         "eight", "int8", "promoted", "by block", "zero points"],
+         "shared tn", "eight", "int8", "promoted", "by block", "zero points"],
 )  # fmt: skip
 def test_they_are_right(text: str, choice: WgmmaChoice) -> None:
-    line = f"{text} layout=nt arch=sm_90a"
+    layout = "" if "layout" in text else " layout=nt"
+    line = f"{text}{layout} arch=sm_90a"
     program = program_of(line, choice)
     roles = [kernel.body.role for kernel in program.kernels]
     assert "rows" not in roles
@@ -70,8 +77,8 @@ def test_they_are_right(text: str, choice: WgmmaChoice) -> None:
         ("mbarrier_arrive_at(barrier, lane);", ";", "deadlock"),
         ("meeting % 2 * CONSUMERS * 4 + consumer", "consumer", "order after the end of its last"),
         ("meeting % 2 * (TOLD_BYTES / 4)", "0", "race"),
-        ("meeting / 2 % 2", "meeting % 2", "deadlock"),
-        ("CLUSTER * CONSUMER_M / 4 * 4", "(CLUSTER - 1) * CONSUMER_M", "in-flight-read"),
+        ("barrier, meeting / 2 % 2", "barrier, meeting % 2", "deadlock"),
+        ("CLUSTER * (CONSUMER_M / 4) * 4", "(CLUSTER - 1) * CONSUMER_M", "in-flight-read"),
         ("block, sum[i]);", "block ^ 1, sum[i]);", "bad-rank"),
     ],
     ids=["start", "wait", "arrival", "one barrier", "one place", "parity", "bytes", "rank"],
@@ -80,8 +87,64 @@ def test_a_meeting_that_is_not_one_is_told(place: str, instead: str, seen: str) 
     line = "m=400 n=512 k=136 epilogue=layer_norm layout=nt arch=sm_90a"
     program = program_of(line, replace(TURNS, tile_n=176, cluster_rows=3))
     source = render_program(program)
-    assert place in source
+    assert source.count(place) == 1
     assert_wrong(program, source.replace(place, instead), seen=seen, effort=0.3)
+
+
+def test_a_cluster_that_shares_a_waits_for_barriers_that_are_there() -> None:
+    program = program_of("m=256 n=512 k=136 epilogue=rms_norm layout=nt arch=sm_90a", FOUR)
+    source = render_program(program)
+    place = "cluster_sync();  // no copy may land in a block whose barriers are not there yet"
+    assert source.count(place) == 1
+    left_out = source.replace(place, "__syncthreads();")
+    assert_wrong(program, left_out, seen="order after its init", effort=0.3)
+
+
+def _whole_rows(text: str) -> Decision:
+    """The question of whole rows, as `explain` has it."""
+    spec = GemmSpec.from_text(f"{text} dtype=bf16 layout=nt arch=sm_90a gpu=H200")
+    steps = explain(spec, load_arch("sm_90a", "H200")).decisions
+    (found,) = (decision for decision in steps if decision.question == "whole rows")
+    return found
+
+
+def test_the_other_form_is_named() -> None:
+    small = "m=16384 n=512 k=512 epilogue=bias,residual,store,layer_norm"
+    found = _whole_rows(small)
+    assert "2 blocks of a cluster hold all 512 columns of their rows" in found.reason
+    assert re.fullmatch(r"a second kernel, \d+x\d+x64, .*: 1\.\d{3} x the time", found.rival)
+    found = _whole_rows("m=8192 n=768 k=3072 epilogue=bias,residual,store,layer_norm")
+    assert re.fullmatch(r"a cluster, .* rows by \d blocks, .*: 1\.\d{3} x the time", found.rival)
+    assert _whole_rows("m=4096 n=4096 k=512 epilogue=rms_norm").rival == "none is legal"
+    assert _whole_rows(f"{small} cluster_rows=4").rival == "none: given as cluster_rows"
+    alone = _whole_rows("m=4096 n=256 k=512 epilogue=rms_norm cluster_rows=1")
+    assert alone.reason.startswith("a block holds all 256 columns of its rows")
+
+
+def test_rivals_are_of_its_own_kind() -> None:
+    spec = GemmSpec.from_text("m=16384 n=512 k=512 layout=nt epilogue=rms_norm arch=sm_90a")
+    steps = {d.question: d for d in explain(spec, load_arch("sm_90a")).decisions}
+    for question in ("tile", "warps", "stages"):
+        assert re.search(r"rows by \d block.* x the time", steps[question].rival), question
+    assert steps["raster"].rival == ""
+
+
+def test_none_at_all_is_no_choice_of_a_family() -> None:
+    text = "m=300 n=300 k=64 epilogue=rms_norm arch=sm_90 cluster_rows=0"
+    without = decide(GemmSpec.from_text(text.rpartition(" ")[0]), load_arch("sm_90"))
+    program = decide(GemmSpec.from_text(text), load_arch("sm_90"))
+    assert [k.body for k in program.kernels] == [k.body for k in without.kernels]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "held"), [(2, 66), (3, 37), (4, 30), (5, 22), (6, 15), (7, 15), (8, 15)]
+)
+def test_no_more_clusters_are_counted_on_than_a_gpu_held(blocks: int, held: int) -> None:
+    counted = clusters_at_once(blocks)
+    assert counted.evaluate({"sms": 132}) == held
+    assert counted.evaluate({"sms": 132}) <= MEASURED[blocks]
+    assert counted.evaluate({"sms": 16}) * blocks <= 16
+    assert counted.evaluate({"sms": 8}) >= 1
 
 
 @pytest.mark.parametrize("blocks", range(1, 9))
@@ -131,7 +194,7 @@ def test_the_tree_takes_what_was_fastest(text: str, blocks: int) -> None:
     (rows,) = (d for d in program.decisions if d.question == "whole rows")
     assert rows.choice.startswith("the product" if blocks else "a second kernel")
     off = decide(GemmSpec.from_text(f"{line} cluster_rows=0"), load_arch("sm_90a", "H200"))
-    assert [kernel.body.role for kernel in off.kernels] == ["product", "rows"]
+    assert not (isinstance(off.product.body, Wgmma) and off.product.body.holds_rows)
 
 
 @pytest.mark.parametrize(

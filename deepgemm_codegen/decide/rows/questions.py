@@ -41,7 +41,10 @@ def rows_decisions(
         blocks = (
             "a block holds" if cluster_rows == 1 else f"{cluster_rows} blocks of a cluster hold"
         )
-        reason = f"{blocks} all {problem.n} columns of their rows, so {kind} needs no second kernel"
+        whose = "its" if cluster_rows == 1 else "their"
+        reason = (
+            f"{blocks} all {problem.n} columns of {whose} rows, so {kind} needs no second kernel"
+        )
         return (Decision("D14", "whole rows", "the product, four lanes a row", reason),)
     words = best_rows(row_task(spec, machine, parts)).words
     microseconds = reduce_clocks(problem, machine, parts) / machine.clock_mhz

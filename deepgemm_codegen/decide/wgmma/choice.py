@@ -9,8 +9,7 @@ from deepgemm_codegen.decide.assemble import columns_of_b, extents_of, program_o
 from deepgemm_codegen.decide.machine import machine_of
 from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.problem import canonical_steps, promotes
-from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR
-from deepgemm_codegen.decide.tma import place_tma_operand, store_of
+from deepgemm_codegen.decide.tma import LANE_VECTOR, place_tma_operand, store_of
 from deepgemm_codegen.decide.wgmma import consumer
 from deepgemm_codegen.decide.wgmma.lagging import lag
 from deepgemm_codegen.decide.wgmma.pacing import paced
@@ -63,7 +62,11 @@ class WgmmaChoice:
 
     @property
     def sharers_a(self) -> int:
-        """Blocks that share A's tile: each brings whole swizzle patterns of it, for all of them."""
+        """Blocks that share A's tile: each brings whole swizzle patterns of it, for all of them.
+
+        Tiles have 64 rows or a power of two times as many (`TILE_MS`), so that the 64 rows of k of
+        an A with m contiguous are divided as well.
+        """
         if self.cluster_rows and self.tile_m % (self.cluster_rows * SWIZZLE_ROWS) == 0:
             return self.cluster_rows
         return self.cluster_n
@@ -79,7 +82,7 @@ class WgmmaChoice:
         if self.cluster_m * self.cluster_n > 1:
             words += f", clusters {self.cluster_m}x{self.cluster_n}"
         if self.cluster_rows:
-            words += f", rows by {self.cluster_rows} blocks"
+            words += f", rows by {self.cluster_rows} block{'s' if self.cluster_rows > 1 else ''}"
         words += f", group {self.raster_group}"
         if self.split_k > 1:
             words += f", k in {self.split_k} parts"
@@ -91,9 +94,8 @@ class WgmmaChoice:
 
     def lag(self, spec: GemmSpec, *, promoted: bool) -> int:
         """Slices by which the second consumer ends a tile after the first: see `lagging`."""
-        if promoted or self.meets:  # behind the last slice, and there is no other tile
-            return 0
-        if self.cluster_rows:
+        # Parts that meet have no other tile; rows that are told were not measured with a lag.
+        if promoted or self.meets or self.cluster_rows:
             return 0
         if self.consumers != 2 or self.tiles_at_once > 1:  # in turn one writes as it is
             return 0
@@ -126,7 +128,7 @@ class WgmmaChoice:
             store = store_of(spec, self.tile_n // spec.halves, sums, l2_bytes)
         vector = 2 if store in ("tma", "rows") else output_vector(spec)
         if store == "whole":
-            vector = min(vector, PARTIAL_VECTOR)
+            vector = min(vector, LANE_VECTOR)
         promoted = promotes(spec, arch)
         sets = 2 if promoted else 1
         rows = self.tile_m * self.tiles_at_once // self.consumers

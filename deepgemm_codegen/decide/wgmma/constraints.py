@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["MAX_CLUSTER_K", "PHRASES", "violations"]
 
 MAX_CLUSTER = 2
-"""Blocks of a cluster; larger ones were slower for the author of fast.cu (its README, H100)."""
+"""Blocks of a cluster that share tiles, and nothing else; larger ones were slower for the author of
+fast.cu (its README, H100)."""
 
 MAX_CLUSTER_K = 8
-"""Blocks of a cluster along k: what a cluster may have anywhere (CUDA programming guide)."""
+"""Blocks of a cluster along k, or that have whole rows: what a cluster may have anywhere (CUDA
+programming guide)."""
 
 PAST = 8
 """How many columns land for each that may lie past a tile. Tiles of 112, 176 and 224 columns were

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other
+from deepgemm_codegen.decide.family import Answer, Family, Setting, best_other, in_words
 from deepgemm_codegen.decide.repack import Copies, best_with_copies, contiguous_of, copies_for
 from deepgemm_codegen.decide.split_k import (
     Cut,
@@ -26,6 +26,7 @@ from deepgemm_codegen.decide.wgmma.whole_rows import (
     best_holding_rows,
     blocks_to_try,
     predict_holding_rows,
+    rows_menu,
     rows_obstacle,
 )
 from deepgemm_codegen.plan.tma import PANEL_BYTES
@@ -85,13 +86,16 @@ class _Answer(NamedTuple):
         others = {}
         if question == "whole rows":
             return self._other_rows()
-        if self.choice.cluster_rows:
-            return ""  # the menu has none of its choices
-        for field in _FIELDS.get(question, ()):
+        holds_rows = self.choice.cluster_rows > 0
+        for field in () if holds_rows and question == "raster" else _FIELDS.get(question, ()):
             own = getattr(self.choice, field)
             others[field] = tuple(value for value in getattr(self.menu, field) if value != own)
 
         def search_in(changed: dict[str, Any]) -> WgmmaFound | None:
+            if holds_rows:
+                menu = self.menu._replace(**changed)
+                found = best_holding_rows(self.task, menu, blocks_to_try(self.setting.spec))
+                return found and found._replace(clocks=found.clocks + self.others)
             if "stages" in changed:  # of slices that are as long
                 changed["slice_rows"] = (self.choice.tile_k // self.task.kind.tile_k,)
             found = search(self.task, self.menu._replace(**changed))
@@ -110,9 +114,10 @@ class _Answer(NamedTuple):
             kind, other = "a second kernel", _in_memory(self.setting, inf, self.copying)
         if other is None:
             return "none is legal"
-        return f"{kind}, {other.choice.words}: {other.clocks / self.clocks:.3f} x the time"
+        return f"{kind}, {in_words(other, self.clocks)}"
 
     def rejections(self) -> tuple[Rejection, ...]:
+        # Those of the search, which costs other kernels, would mislead where a cluster has rows.
         return () if self.choice.cluster_rows else rejections(self.task, self.menu, self.choice)
 
 
@@ -208,10 +213,8 @@ def _holding_rows(setting: Setting, below: float, copying: float) -> _Answer | N
     blocks, given = blocks_to_try(spec), spec.overrides.numbers()
     if not blocks:
         return None
-    task, menu = (
-        task_of(spec, problem._replace(rows_follow=False), machine),
-        menu_for(problem, given),
-    )
+    task = task_of(spec, problem._replace(rows_follow=False), machine)  # no kernel follows
+    menu = rows_menu(problem, given)
     found = best_holding_rows(task, menu, blocks, below - copying)
     if found is None:
         return None

@@ -46,7 +46,7 @@ LEGAL: dict[str, range] = {
     "cluster_m": range(1, 3),
     "cluster_n": range(1, 3),
     "cluster_k": range(1, MAX_CLUSTER_K + 1),
-    "cluster_rows": range(MAX_CLUSTER_K + 1),  # 0: none have whole rows
+    "cluster_rows": range(1, MAX_CLUSTER_K + 1),
     **SPLIT_K,
 }
 """Every value that an override may ask for."""

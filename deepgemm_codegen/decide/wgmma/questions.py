@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.rows.questions import rows_decisions
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.decide.split_k import PARTIAL_VECTOR, split_answer
-from deepgemm_codegen.decide.tma import store_of, tma_obstacle
+from deepgemm_codegen.decide.split_k import split_answer
+from deepgemm_codegen.decide.tma import LANE_VECTOR, store_of, tma_obstacle
 from deepgemm_codegen.decide.wgmma import whole_rows
 from deepgemm_codegen.decide.wgmma.consumer import overlapped
 from deepgemm_codegen.decide.wgmma.pacing import paced
@@ -138,7 +138,8 @@ def _stages(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
 
 def _raster(task: Task, choice: WgmmaChoice, prediction: Prediction) -> tuple[str, str]:
     if choice.cluster_rows:
-        reason = "a cluster computes tiles of whole rows; all of them share B through the L2"
+        who = "a cluster computes" if choice.cluster_rows > 1 else "blocks compute"
+        reason = f"{who} tiles of whole rows; all tiles share B through the L2"
         return "rows of tiles, one after the other", reason
     once = compulsory_bytes(task.problem)
     if prediction.operand_bytes > once:
@@ -176,7 +177,7 @@ def _from_registers(task: Task, choice: WgmmaChoice) -> tuple[str, str]:
             f"each block stores 1/{choice.cluster_k} of the tile, of sums that met in the cluster"
         )
     elif choice.cluster_rows:
-        elements = min(elements, PARTIAL_VECTOR)
+        elements = min(elements, LANE_VECTOR)
         reason = "from registers, which keep a row until all of it is known"
     else:
         norm = task.problem.rows_follow

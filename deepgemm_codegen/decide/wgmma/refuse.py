@@ -13,7 +13,7 @@ from deepgemm_codegen.decide.wgmma.constraints import MAX_TILES, PHRASES, violat
 from deepgemm_codegen.decide.wgmma.menu import LEGAL, WgmmaMenu, menu_for
 from deepgemm_codegen.decide.wgmma.search import search
 from deepgemm_codegen.decide.wgmma.task import task_of
-from deepgemm_codegen.decide.wgmma.whole_rows import best_holding_rows
+from deepgemm_codegen.decide.wgmma.whole_rows import best_holding_rows, rows_menu
 
 if TYPE_CHECKING:
     from deepgemm_codegen.decide.machine import Machine
@@ -57,8 +57,8 @@ def _refuse_rows(spec: GemmSpec, task: Task, given: dict[str, int]) -> Refusal:
     def nearest(name: str) -> int | None:
         for value in sorted(LEGAL[name], key=lambda value: (abs(value - given[name]), value)):
             numbers = {**given, name: value}
-            menu, blocks = menu_for(task.problem, numbers), numbers["cluster_rows"]
-            if blocks and best_holding_rows(task, menu, (blocks,)) is not None:
+            menu = rows_menu(task.problem, numbers)
+            if best_holding_rows(task, menu, (numbers["cluster_rows"],)) is not None:
                 return value
         return None
 

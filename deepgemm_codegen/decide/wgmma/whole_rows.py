@@ -5,13 +5,14 @@ they come to: no sum goes through device memory, and no second kernel follows. B
 next rows, whose slices arrive meanwhile, and all of a cluster share A's tile by multicast where its
 rows are whole swizzle patterns for each.
 
-    kernel = LAUNCH + rounds * tile, and never less than what device memory moves takes
-    tile   = slices * slice + the longer of finish and written + SHOWN * the shorter
-    finish = FINISH * sums of a thread + TELL * other blocks
+    kernel  = LAUNCH + latency + rounds * tile, and never less than what device memory moves takes
+    tile    = slices * slice + the longer of finish and written + SHOWN * the shorter
+    finish  = FINISH * sums of a thread + TELL * other blocks, PAST times as long for ragged columns
+    written = WRITE (1 + WRITE_COLUMNS / columns) times what device memory's rate says, of a round
 
 Consumers that take tiles in turn hide the one's finish behind the other's slices. The constants
-were fitted to 291 programs of 15 products, measured on an H200 beside those of two kernels
-(``benchmarks/results/program_sweep_whole_rows_h200.json``).
+were fitted to programs of 15 products, measured on an H200 beside those of two kernels
+(``benchmarks/results/program_sweep_whole_rows_h200.json``); `docs/decisions.md` says how well.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from deepgemm_codegen.decide.schedule import compulsory_bytes
 from deepgemm_codegen.decide.tma import LANE_COLUMNS
 from deepgemm_codegen.decide.wgmma import constraints, consumer
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
+from deepgemm_codegen.decide.wgmma.menu import menu_for
 from deepgemm_codegen.decide.wgmma.predict import SYNC, clusters_at_once
 from deepgemm_codegen.decide.wgmma.reading import l2_clocks
 from deepgemm_codegen.decide.wgmma.search import WgmmaFound
@@ -35,6 +37,7 @@ from deepgemm_codegen.plan.wgmma import told_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from deepgemm_codegen.decide.problem import Problem
     from deepgemm_codegen.decide.wgmma.menu import WgmmaMenu
     from deepgemm_codegen.decide.wgmma.task import Task
     from deepgemm_codegen.decide.wgmma.tile import Tile
@@ -44,6 +47,7 @@ __all__ = [
     "best_holding_rows",
     "blocks_to_try",
     "predict_holding_rows",
+    "rows_menu",
     "rows_obstacle",
     "shared_bytes",
 ]
@@ -98,6 +102,12 @@ def blocks_to_try(spec: GemmSpec) -> tuple[int, ...]:
     return tuple(number for number in numbers if number and not rows_obstacle(spec, number))
 
 
+def rows_menu(problem: Problem, given: dict[str, int]) -> WgmmaMenu:
+    """The tree's menu; columns that no override tells follow from the blocks, not from n."""
+    menu = menu_for(problem, given)
+    return menu if "tile_n" in given else menu._replace(tile_n=TILE_NS)
+
+
 def best_holding_rows(
     task: Task, menu: WgmmaMenu, blocks: tuple[int, ...], below: float = inf
 ) -> WgmmaFound | None:
@@ -105,12 +115,10 @@ def best_holding_rows(
 
     Args:
         task: what is computed.
-        menu: tiles, consumers and stages; where it leaves the columns open, the blocks tell them.
+        menu: see `rows_menu`.
         blocks: numbers of a cluster's blocks.
         below: clocks that a rival takes.
     """
-    if len(menu.tile_n) > 1:
-        menu = menu._replace(tile_n=TILE_NS)
     found = [
         (clocks, -choice.tile_m, choice.cluster_rows, choice)
         for number in blocks
@@ -169,8 +177,7 @@ def shared_bytes(task: Task, choice: WgmmaChoice) -> int:
     columns = task.landed_columns(choice.tile_n)
     ring = choice.stages * ((choice.tile_m + columns) * PANEL_BYTES + 16)
     rows = choice.tile_m * choice.tiles_at_once // choice.consumers
-    blocks = choice.cluster_rows
-    told = told_bytes(blocks, choice.consumers, rows) if blocks > 1 else 0
+    told = told_bytes(choice.cluster_rows, choice.consumers, rows)
     return ring + told + turn_bytes(choice.consumers, choice.tiles_at_once)
 
 
