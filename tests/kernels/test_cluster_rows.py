@@ -129,6 +129,15 @@ def test_rivals_are_of_its_own_kind() -> None:
     assert steps["raster"].rival == ""
 
 
+@pytest.mark.parametrize("sizes", ["n=1023", "n=1022", "n=1024 ldd=1025", "n=1024 align_d=4"])
+def test_single_elements_are_not_stored_unasked(sizes: str) -> None:
+    text = f"m=16384 {sizes} k=512 dtype=bf16 layout=nt epilogue=layer_norm arch=sm_90a"
+    program = decide(GemmSpec.from_text(text), load_arch("sm_90a"))
+    assert [kernel.body.role for kernel in program.kernels] == ["product", "rows"]
+    program = decide(GemmSpec.from_text(f"{text} cluster_rows=4"), load_arch("sm_90a"))
+    assert [kernel.body.role for kernel in program.kernels] == ["product"]
+
+
 def test_none_at_all_is_no_choice_of_a_family() -> None:
     text = "m=300 n=300 k=64 epilogue=rms_norm arch=sm_90 cluster_rows=0"
     without = decide(GemmSpec.from_text(text.rpartition(" ")[0]), load_arch("sm_90"))

@@ -21,9 +21,10 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from deepgemm_codegen.decide.menus import MAX_TILE, TILE_NS
+from deepgemm_codegen.decide.operands import output_vector
 from deepgemm_codegen.decide.prediction import Prediction, output_bytes
 from deepgemm_codegen.decide.schedule import compulsory_bytes
-from deepgemm_codegen.decide.tma import LANE_COLUMNS
+from deepgemm_codegen.decide.tma import LANE_COLUMNS, LANE_VECTOR
 from deepgemm_codegen.decide.wgmma import constraints, consumer
 from deepgemm_codegen.decide.wgmma.choice import WgmmaChoice
 from deepgemm_codegen.decide.wgmma.menu import menu_for
@@ -96,8 +97,14 @@ def rows_obstacle(spec: GemmSpec, blocks: int) -> str:
 
 
 def blocks_to_try(spec: GemmSpec) -> tuple[int, ...]:
-    """Numbers of blocks that may have whole rows of a spec; none where a second kernel has to."""
+    """Numbers of blocks that may have whole rows of a spec; none where a second kernel has to.
+
+    Unasked only where D and all that is read like it goes by four elements at least: others were not
+    measured.
+    """
     given = spec.overrides.cluster_rows
+    if given is None and output_vector(spec) < LANE_VECTOR:
+        return ()
     numbers = range(1, constraints.MAX_CLUSTER_K + 1) if given is None else (given,)
     return tuple(number for number in numbers if number and not rows_obstacle(spec, number))
 
