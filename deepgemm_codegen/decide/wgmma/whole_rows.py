@@ -99,8 +99,8 @@ def rows_obstacle(spec: GemmSpec, blocks: int) -> str:
 def blocks_to_try(spec: GemmSpec) -> tuple[int, ...]:
     """Numbers of blocks that may have whole rows of a spec; none where a second kernel has to.
 
-    Unasked only where D and all that is read like it goes by four elements at least: others were not
-    measured.
+    Unasked only where D and all that is read like it goes by four elements at least: no others
+    were measured.
     """
     given = spec.overrides.cluster_rows
     if given is None and output_vector(spec) < LANE_VECTOR:
